@@ -44,6 +44,13 @@ QUERIES = [
     "SELECT a.k AS k, c.w AS v FROM a WINDOW(RANGE 2) JOIN c ON a.k = c.k",
     "SELECT c.k AS k, CAST(COUNT(*) AS INT) AS v FROM a WINDOW(RANGE 3) JOIN c ON a.k = c.k GROUP BY c.k",
     "SELECT k, v FROM ISTREAM(SELECT DISTINCT k, v FROM a WINDOW(RANGE 3))",
+    "SELECT CAST(COUNT(*) AS INT) AS k, MAX(v) AS v FROM a WINDOW(RANGE 4)",
+    "SELECT 0 AS k, MAX(v) AS v FROM a WINDOW(RANGE 4)",
+    "SELECT k, MIN(v) AS v FROM a WINDOW(RANGE 4) GROUP BY k HAVING COUNT(*) > 1",
+    "SELECT k, MIN(v) + MAX(v) AS v FROM a WINDOW(RANGE 4) GROUP BY k",
+    f"SELECT x.v AS k, y.v AS v FROM {JOINED}",
+    f"SELECT y.k AS k, x.k AS v FROM {JOINED}",
+    f"SELECT x.k AS k, z.v AS v FROM {JOINED} JOIN a WINDOW(RANGE 1) AS z ON y.k = z.k",
     "SELECT k, CAST(COUNT(*) AS INT) AS v FROM (SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 4) GROUP BY k) GROUP BY k",
 ]
 
@@ -117,7 +124,7 @@ class Story:
 
     def end(self, name: str, statement: str) -> None:
         phases = [p for p in self.session._live.version.phases if p.query == name and not p.is_over]
-        for interval in self.intervals[name][len(self.intervals[name]) - len(phases) :]:
+        for interval in self.intervals[name][max(0, len(self.intervals[name]) - len(phases)) :]:
             interval.is_complete = False
         self.session.execute(f"{statement} QUERY {name}")
         self.running.discard(name)
@@ -164,7 +171,7 @@ def stories(draw):
     change = st.one_of(
         st.tuples(st.just("register"), texts),
         st.tuples(st.just("alter"), st.integers(0, 5), texts),
-        st.tuples(st.sampled_from(["drop", "pause", "resume"]), st.integers(0, 5)),
+        st.tuples(st.sampled_from(["drop", "pause", "resume", "optimize", "optimize"]), st.integers(0, 5)),
         st.tuples(st.just("restart"), st.booleans()),
     )
     actions: list[tuple[Any, ...]] = [("register", draw(texts))]
@@ -173,6 +180,31 @@ def stories(draw):
         actions += [("step",)] * draw(st.sampled_from([0, 1, 1, 1]))
         actions += draw(st.lists(change, max_size=2))
     return actions
+
+
+OVERLAPPING = [text for text in QUERIES if JOINED in text or "WINDOW(RANGE 4)" in text]
+
+
+@st.composite
+def overlapping_stories(draw):
+    """Queries with other columns of the same joins and groups, which move to plans that serve several of them."""
+    texts = st.sampled_from(draw(st.lists(st.sampled_from(OVERLAPPING), min_size=2, max_size=4, unique=True)))
+    change = st.one_of(
+        st.tuples(st.just("register"), texts),
+        st.tuples(st.sampled_from(["optimize", "optimize", "optimize", "drop"]), st.integers(0, 5)),
+        st.tuples(st.just("restart"), st.booleans()),
+    )
+    actions: list[tuple[Any, ...]] = [("register", draw(texts)), ("register", draw(texts))]
+    for _ in range(draw(st.integers(3, 8))):
+        actions += [("rows", stream, draw(ROWS)) for stream in "ab"]
+        actions += [("step",), *draw(st.lists(change, max_size=2))]
+    return actions
+
+
+@given(overlapping_stories(), st.sampled_from([1, 2]))
+@settings(max_examples=40, deadline=None)
+def test_queries_that_move_to_a_common_plan_stay_exact(actions, buckets):
+    run_story(actions, buckets)
 
 
 @given(stories(), st.sampled_from([1, 2]))
@@ -216,6 +248,9 @@ def act(story: Story, what: str, *how) -> None:
             story.session.step()
         case "restart", (in_step,):
             story.restart(in_step=in_step)
+        case "optimize", (number,):
+            if names := sorted(story.running):
+                story.session.execute(f"OPTIMIZE QUERY {names[number % len(names)]}")
         case "resume", (number,):
             if names := sorted(story.paused):
                 story.resume(names[number % len(names)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
     AggregateCall,
     Changes,
@@ -84,6 +85,8 @@ def describe(plan: Plan) -> str:
             return f"Window rows {'unbounded' if rows is None else rows}{moving}{per}"
         case Granularity(size=size):
             return f"Granularity {duration_text(size)}"
+        case Coalesce(length=length) if length == WHOLE:
+            return "Coalesce"
         case Split(length=length) | Coalesce(length=length):
             return f"{type(plan).__name__} to at most {duration_text(length)}"
         case Stamp(column=column):

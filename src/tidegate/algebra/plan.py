@@ -18,6 +18,7 @@ from tidegate.errors import NOWHERE, Span
 from tidegate.expressions.functions.aggregates import AggregateFunction
 from tidegate.expressions.nodes import Expression
 from tidegate.schema import Domain, Field, Schema, Type
+from tidegate.time import BEGINNING, LATEST
 from tidegate.values import value
 
 
@@ -116,6 +117,10 @@ class Split(_SameColumns):
     source: Plan
     length: int
     span: Span = field(default=NOWHERE, compare=False)
+
+
+WHOLE = LATEST - BEGINNING
+"""Length that no element with an end reaches."""
 
 
 @value

@@ -292,7 +292,14 @@ class ResumeQuery:
     name: str
 
 
-QueryChange = AlterQuery | PauseQuery | ResumeQuery
+@value
+class OptimizeQuery:
+    """OPTIMIZE QUERY name."""
+
+    name: str
+
+
+QueryChange = AlterQuery | PauseQuery | ResumeQuery | OptimizeQuery
 """Change of a query that runs in a live session."""
 
 Command = (

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tidegate.catalog.catalog import AlterQuery, DropQuery, PauseQuery, Program, Query, QueryChange, ResumeQuery
+from tidegate.catalog.catalog import (
+    AlterQuery,
+    DropQuery,
+    OptimizeQuery,
+    PauseQuery,
+    Program,
+    Query,
+    QueryChange,
+    ResumeQuery,
+)
 from tidegate.errors import QueryError
 from tidegate.expressions.parse.times import instant_text
 from tidegate.language.bind.names import is_same_name
@@ -13,6 +22,7 @@ from tidegate.live.answers import Answer
 from tidegate.live.exactness import Exactness, stream_exact_from, streams_read
 from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
 from tidegate.runtime.compile import source_stream_of
@@ -34,23 +44,31 @@ class Prepared:
     """The phase of each definition."""
     of_resumed: Mapping[str, int]
     """The phase of each query that is resumed."""
+    of_optimized: Mapping[str, int]
+    """The phase of each query that is optimised."""
+    advice: Mapping[int, PlanAdvice]
+    """What these phases were made with."""
     dropped_streams: frozenset[str]
 
     @property
     def is_change(self) -> bool:
-        commands = (DropQuery, AlterQuery, PauseQuery, ResumeQuery)
+        commands = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, OptimizeQuery)
         return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
 
 
-def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable) -> Prepared:
-    """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails."""
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, rows: Mapping[str, int]) -> Prepared:
+    """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails.
+
+    `rows` are the rows that each source has had so far.
+    """
     number = live.version.next_phase
     definitions = defined_queries(program)
     for command in program.commands:
         if isinstance(command, AlterQuery):
             _refuse_other_columns(live, program, command.query)
     compiled: dict[int, CompiledPhase] = {}
-    of_definition, of_resumed = dict[int, int](), dict[str, int]()
+    of_definition, of_resumed, of_optimized = dict[int, int](), dict[str, int](), dict[str, int]()
+    advice: dict[int, PlanAdvice] = {}
     for position, query in enumerate(definitions):
         compiled[number] = compile_live(program, query, table, number)
         of_definition[position] = number
@@ -61,9 +79,17 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable)
             compiled[number] = compile_live(own, live.query(known.name), table, number)
             of_resumed[known.name] = number
             number += 1
+    for name in {c.name: None for c in program.commands if isinstance(c, OptimizeQuery)}:
+        if (known := find_query(live.version.queries, name)) is not None:
+            phases = tuple(p.number for p in live.running_phases() if p.query == known.name)
+            advice[number] = PlanAdvice(phases, rows)
+            own = live.bound[known.definition.text]
+            compiled[number] = compile_live(own, live.query(known.name), table, number, advice[number])
+            of_optimized[known.name] = number
+            number += 1
     before = live.catalog.streams
     gone = frozenset(s.name for key, s in before.items() if program.catalog.streams.get(key) is not s)
-    return Prepared(text, program, definitions, compiled, of_definition, of_resumed, gone)
+    return Prepared(text, program, definitions, compiled, of_definition, of_resumed, of_optimized, advice, gone)
 
 
 def _refuse_other_columns(live: LiveProgram, program: Program, altered: Query) -> None:
@@ -175,6 +201,8 @@ class _VersionDraft:
                 self.resume(self.find(name))
             case AlterQuery(query=query):
                 self.alter(self.find(query.name), query)
+            case OptimizeQuery(name=name):
+                self.optimize(self.find(name))
 
     def pause(self, query: LiveQuery) -> None:
         self.end_query(query.name)
@@ -200,13 +228,36 @@ class _VersionDraft:
             self.replace_query(changed)
             self.answers.append(Answer(f"query {query.name} is altered, and paused", query.name))
             return
-        number = self.prepared.of_definition[position]
-        old = [p for p in self.phases if p.query == query.name and not p.is_over and p.end == FOREVER]
-        begin = max(self.exact_instant(query.name, number), self.results_end(query.name), *(p.begin for p in old))
-        self.phases = [replace(p, end=begin) if p in old else p for p in self.phases]
-        self.add_phase(number, query.name, changed.definition, begin)
+        begin = self.replace_phase(self.prepared.of_definition[position], query.name, changed.definition)
         self.replace_query(replace(changed, exact_from=begin))
         self.answer_running(query.name, begin)
+
+    def optimize(self, query: LiveQuery) -> None:
+        number = self.prepared.of_optimized.get(query.name)
+        if query.state == PAUSED:
+            self.answers.append(Answer(f"query {query.name} is paused", query.name))
+        elif number is None or self.is_running(number, query.name):
+            self.answers.append(Answer(f"query {query.name} has the best plan that is known", query.name))
+        else:
+            begin = self.replace_phase(number, query.name, query.definition)
+            when = "at once" if begin <= EARLIEST else f"at {instant_text(begin)}"
+            self.answers.append(Answer(f"query {query.name} moves to a better plan {when}", query.name))
+
+    def is_running(self, number: int, name: str) -> bool:
+        """Return whether a query already runs the plan of a phase."""
+        plan = self.prepared.compiled[number].physical
+        return any(self.live.compiled[p.number].physical == plan for p in self.open_phases(name))
+
+    def open_phases(self, name: str) -> list[Phase]:
+        return [p for p in self.phases if p.query == name and not p.is_over and p.end == FOREVER]
+
+    def replace_phase(self, number: int, name: str, definition: QueryDefinition) -> int:
+        """Add a phase of a query that begins when it is exact, and end the one before; return the instant."""
+        old = self.open_phases(name)
+        begin = max(self.exact_instant(name, number), self.results_end(name), *(p.begin for p in old))
+        self.phases = [replace(p, end=begin) if p in old else p for p in self.phases]
+        self.add_phase(number, name, definition, begin)
+        return begin
 
     def exact_instant(self, name: str, number: int) -> int:
         """Return the instant from which a new phase is exact; raise an error if there is none."""
@@ -238,7 +289,7 @@ class _VersionDraft:
             self.exact_stages.setdefault(self.stages[part, -1], self.exactness.exact_from(part))
         stages = tuple(self.stages[key] for key in compiled.keys)
         phase = Phase(number, query, definition, begin, stages, compiled.identity, self.moment.step)
-        self.phases.append(phase)
+        self.phases.append(replace(phase, advice=self.prepared.advice.get(number, NO_ADVICE)))
 
     def answer_running(self, name: str, begin: int) -> None:
         exact = None if begin <= EARLIEST else begin
@@ -269,9 +320,10 @@ class _VersionDraft:
         """Return the phases by number, with those that were compiled and do not run: others may have their names."""
         known = {phase.number: phase for phase in self.phases}
         places = {n: self.definition(position) for position, n in self.prepared.of_definition.items()}
-        resumed = self.prepared.of_resumed.items()
-        places |= {number: self.live.version.query(name).definition for name, number in resumed}
+        known_before = (*self.prepared.of_resumed.items(), *self.prepared.of_optimized.items())
+        places |= {number: self.live.version.query(name).definition for name, number in known_before}
         for number, each in self.prepared.compiled.items():
             idle = Phase(number, each.query.name, places[number], BEGINNING, (), each.identity, self.moment.step)
-            known.setdefault(number, replace(idle, is_over=True))
+            advice = self.prepared.advice.get(number, NO_ADVICE)
+            known.setdefault(number, replace(idle, is_over=True, advice=advice))
         return tuple(known[number] for number in sorted(known))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
 
@@ -63,6 +64,8 @@ class Phase:
     """The last step before the phase."""
     end: int = FOREVER
     is_over: bool = False
+    advice: PlanAdvice = NO_ADVICE
+    """What the plan was made with, besides the text."""
 
 
 @value

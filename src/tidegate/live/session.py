@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.catalog.catalog import (
     AlterQuery,
     DropQuery,
+    OptimizeQuery,
     PauseQuery,
     Program,
     ResumeQuery,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
     from tidegate.runtime.spark.live_runner import LiveSparkRun
 
-_CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, SnapshotQuery)
+_CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, OptimizeQuery, SnapshotQuery)
 T = TypeVar("T")
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -98,7 +99,7 @@ class LiveSession:
         self._sources: dict[str, Source] = {}
         self._checkpoint = Checkpoint(self._root)
         try:
-            self._table = SubplanTable()
+            self._table = SubplanTable(covers=True)
             self._live = self._recover()
             self._run = self._start_run()
         except BaseException:
@@ -137,7 +138,7 @@ class LiveSession:
                 raise QueryError("Q322", message, hint="run the other statements before")
             self._refuse_paths(program)
             try:
-                prepared = prepare(live, text, program, self._table)
+                prepared = prepare(live, text, program, self._table, self._rows_of_sources())
                 # Before the changes: a text that fails changes nothing.
                 answered = [answer_snapshot(each, self._view_states(each.views), text) for each in snapshots]
                 changes = self._apply(prepared, opened)
@@ -150,6 +151,9 @@ class LiveSession:
         if program.warnings and answers:
             answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
         return answers
+
+    def _rows_of_sources(self) -> dict[str, int]:
+        return {stream: each.rows for stream, each in list(self._run.progress.sources.items())}
 
     def queries(self) -> tuple[QueryStatus, ...]:
         """Return the registered queries."""

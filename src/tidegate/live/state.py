@@ -13,6 +13,7 @@ from tidegate.errors import DataError
 from tidegate.language.bind.program import bind
 from tidegate.live.exactness import operators_with_state, settling_margin, streams_read
 from tidegate.live.program import RUNNING, Phase, ProgramText, ProgramVersion
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.relation.view import ViewOperator
@@ -157,9 +158,11 @@ def defined_queries(program: Program) -> tuple[Query, ...]:
     return (*asked, *altered)
 
 
-def compile_live(program: Program, query: Query, table: SubplanTable, number: int) -> CompiledPhase:
+def compile_live(
+    program: Program, query: Query, table: SubplanTable, number: int, advice: PlanAdvice = NO_ADVICE
+) -> CompiledPhase:
     """Compile a query as a phase with a number."""
-    compiled, used = compile_phase(program, query, table, number)
+    compiled, used = compile_phase(program, query, table, number, advice)
     plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query)
     parts = tuple(operators_with_state(compiled.physical))
     return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
@@ -177,7 +180,7 @@ def recover_program(version: ProgramVersion, table: SubplanTable) -> LiveProgram
     for phase in version.phases:
         own = bound[phase.definition.text]
         query = replace(defined_queries(own)[phase.definition.position], name=phase.query)
-        compiled[phase.number] = compile_live(own, query, table, phase.number)
+        compiled[phase.number] = compile_live(own, query, table, phase.number, phase.advice)
         _refuse_another_plan(phase, compiled[phase.number])
     return replace(program, compiled=compiled)
 

@@ -10,7 +10,7 @@ from tidegate.algebra.plan import Filter, Map, Output, Plan, rewrite, walk
 from tidegate.algebra.threshold_alert import NUMBER, Alert
 from tidegate.expressions.nodes import Call, Column, Literal
 from tidegate.optimizer.names import rename
-from tidegate.optimizer.sharing import plan_key
+from tidegate.optimizer.plan_keys import plan_key
 from tidegate.schema import Type
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Output, Plan, SemiJoin
 from tidegate.algebra.properties.keys import equal_columns
 from tidegate.expressions.nodes import Call, Column, Expression, conjunction, conjuncts
+from tidegate.optimizer.plan_keys import plan_key
 from tidegate.optimizer.rule import rule
-from tidegate.optimizer.sharing import plan_key
 from tidegate.schema import Schema, Type
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 from tidegate.algebra.plan import Join, Map, Plan
 from tidegate.errors import Span
@@ -10,7 +11,13 @@ from tidegate.expressions.nodes import Call, Column, Expression, columns_of, con
 from tidegate.optimizer.names import is_safe, select_columns
 from tidegate.optimizer.rule import rule
 
-_EQUALITY, _CONDITION, _NOTHING = range(3)
+
+class Link(IntEnum):
+    """How an input of a join is linked to those before it, the best first."""
+
+    EQUALITY = 0
+    CONDITION = 1
+    NOTHING = 2
 
 
 @rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)")
@@ -41,7 +48,17 @@ def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
 
 def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """Join plans on all terms, in an order in which few joins lack an equality."""
-    return _build_left_deep(_order_leaves(leaves, terms), terms, span)
+    return join_in_order(_order_leaves(leaves, terms), terms, span)
+
+
+def rate_links(order: Sequence[Plan], terms: Sequence[Expression]) -> list[Link]:
+    """Rate the link of each leaf but the first to those before it."""
+    read = [(term, columns_of(term)) for term in terms]
+    names, links = frozenset(order[0].schema.names), []
+    for leaf in order[1:]:
+        links.append(_rate_link(names, leaf, read))
+        names |= frozenset(leaf.schema.names)
+    return links
 
 
 def _order_leaves(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
@@ -56,13 +73,13 @@ def _order_leaves(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[P
     return order
 
 
-def _rate_link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> int:
+def _rate_link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> Link:
     """Rate the link between a leaf and the columns joined so far, given terms with the columns that they read."""
     own = frozenset(leaf.schema.names)
     linking = [term for term, read in terms if read & own and read & names and read <= names | own]
     if any(_is_equality(t, names, own) for t in linking):
-        return _EQUALITY
-    return _CONDITION if linking else _NOTHING
+        return Link.EQUALITY
+    return Link.CONDITION if linking else Link.NOTHING
 
 
 def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) -> bool:
@@ -74,7 +91,7 @@ def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) 
     return False
 
 
-def _build_left_deep(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
+def join_in_order(order: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """Build a left-deep tree with each condition at the lowest join that has all its columns."""
     waiting, tree = list(terms), order[0]
     for leaf in order[1:]:

@@ -6,12 +6,14 @@ from tidegate.algebra.constraints import DEFAULT_SETTINGS, ConstraintSettings
 from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.aggregates import AGGREGATE_RULES
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.constants import CONSTANT_RULES
 from tidegate.optimizer.disjunctions import DISJUNCTION_RULES
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
+from tidegate.optimizer.join_order import order_joins_by_rows
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.keyed_join import find_keyed_joins
 from tidegate.optimizer.omission import omit_what_cannot_alarm
@@ -49,9 +51,10 @@ PRUNING = plan_rule("π(op(S)) = π(op(π(S))) if the inner π keeps what op rea
 
 
 def phases(
-    settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING
+    settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING, advice: PlanAdvice = NO_ADVICE
 ) -> tuple[tuple[Rule, ...], ...]:
     """Return all rules in phases: the rules of a phase are applied until none applies, then the next phase begins."""
+    join_order = plan_rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)", order_joins_by_rows, advice.rows)
     keyed_joins = plan_rule(
         "S1 ⋈ … ⋈ Sn = their keyed join, if the equal columns of each pair contain a key of one",
         find_keyed_joins,
@@ -68,6 +71,7 @@ def phases(
         RULES,
         # Conditions must be in their final place before reordering can see which joins have none.
         (reorder_joins,),
+        (join_order,),
         RULES,
         (OMISSION,),
         (keyed_joins,),
@@ -83,11 +87,14 @@ LAWS = {rule.name: rule.law for phase in phases() for rule in phase}
 
 
 def optimize(
-    plan: Plan, settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING
+    plan: Plan,
+    settings: ConstraintSettings = DEFAULT_SETTINGS,
+    shedding: Shedding = NO_SHEDDING,
+    advice: PlanAdvice = NO_ADVICE,
 ) -> tuple[Plan, tuple[str, ...]]:
     """Return a better plan of the same meaning, and the names of the rules applied; shedding may leave rows out."""
     applied: list[str] = []
-    for phase in phases(settings, shedding):
+    for phase in phases(settings, shedding, advice):
         plan, names = apply_rules(plan, phase)
         applied += names
     return plan, tuple(dict.fromkeys(applied))

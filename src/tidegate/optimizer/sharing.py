@@ -1,50 +1,45 @@
 """Find common subplans, within a query and between queries, and replace them by one plan.
 
 Two plans are common if they differ only in the names of columns. The first is kept; others become a map that gives
-its columns the expected names. This module shares only plans that contain operators with state; stages make equal
-parts of plans run once.
+its columns the expected names. A plan may also be *covered* by one that has more columns. This module shares only plans
+that contain operators with state; stages make equal parts of plans run once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Sequence
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
-from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
-    Changes,
     Coalesce,
-    CountWindow,
-    Distinct,
     Filter,
     Granularity,
     Join,
-    Limit,
     Map,
     Output,
     Plan,
     Scan,
     SemiJoin,
-    SetOperation,
     Split,
     Stamp,
     Union,
     Window,
     inputs,
+    walk,
     with_inputs,
 )
-from tidegate.algebra.similarity_join import Shedding, SimilarityCondition, SimilarityJoin
-from tidegate.algebra.subscriptions import SubscriptionColumns, TotalCompletion
-from tidegate.algebra.threshold_alert import Alert, Demand
 from tidegate.expressions.nodes import Column
-from tidegate.optimizer.names import rename
+from tidegate.optimizer.plan_keys import parameters, positions
 from tidegate.optimizer.rule import apply_rules
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
+from tidegate.optimizer.widening import Widened, shape, widen
 from tidegate.schema import Schema
+from tidegate.values import value
 
-_STATELESS = Scan | Filter | Map | Union | Window | Granularity | Split | Stamp
+_STATELESS = (Scan, Filter, Map, Union, Window, Granularity, Split, Stamp)
+_SHARED_BY_COLUMNS = (Join, SemiJoin, KeyedJoin, Aggregate)
 
 
 def share_subplans(plans: Sequence[Plan]) -> tuple[Plan, ...]:
@@ -53,53 +48,137 @@ def share_subplans(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     return tuple(shared.share_plan(plan, number)[0] for number, plan in enumerate(plans))
 
 
-def plan_key(plan: Plan) -> Hashable:
-    """Return a key of what a plan computes, without column names; equal for plans that compute the same by position."""
-    return (_parameters(plan), *(plan_key(each) for each in inputs(plan)))
+@value
+class _KnownPlan:
+    """The first plan of its key: made of known subplans, and as it was given."""
+
+    shared: Plan
+    given: Plan
+    owner: int
+    is_narrowed: bool = False
+    """Whether it consists of columns of another plan."""
 
 
 class SubplanTable:
-    """The first plan of each shape. Shapes are numbered, so that a plan is compared without all that is below it.
+    """The first plan of each key. Keys are numbered, so that a plan is compared without all that is below it.
 
     Each plan has an *owner*. A plan that uses a subplan of another owner has the column names of that one.
+
+    With `covers`, a plan that has some of the columns of a known plan reads them from that one.
     """
 
-    def __init__(self) -> None:
-        self._first: dict[int, tuple[Plan, int]] = {}
-        self._owner, self._used = 0, set[int]()
+    def __init__(self, *, covers: bool = False) -> None:
+        self._covers = covers
+        self._known: dict[int, tuple[_KnownPlan, ...]] = {}
+        """Plans by the number of their key: the last one counts, and has replaced those before it."""
+        self._by_shape: dict[Hashable, list[int]] = {}
+        self._owner, self._used, self._once, self._replaced = 0, set[int](), False, frozenset[int]()
         self._numbers: dict[Hashable, int] = {}
         self._seen: dict[int, tuple[Plan, int, bool]] = {}
-        """Plans by identity, with the number of their shape, and whether anything in them has state."""
+        """Plans by identity, with the number of their key, and whether anything in them has state."""
 
-    def share_plan(self, plan: Plan, owner: int) -> tuple[Plan, frozenset[int]]:
-        """Return the plan made of known subplans where it can be, and the other owners of these."""
-        self._owner, self._used = owner, set()
+    def share_plan(
+        self, plan: Plan, owner: int, *, once: bool = False, replaced: Collection[int] = ()
+    ) -> tuple[Plan, frozenset[int]]:
+        """Return the plan made of known subplans where it can be, and the other owners of these.
+
+        With `once`, each result is to be reported once. `replaced` are owners of plans that this one replaces. If
+        there are any, a plan that has other columns than a known one gets those, too, so that it can serve both.
+        """
+        self._owner, self._used, self._once, self._replaced = owner, set(), once, frozenset(replaced)
         # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
-        shared = apply_rules(self._share(plan), SIMPLIFYING_RULES)[0]
+        shared = apply_rules(self._share(plan, is_top=True), SIMPLIFYING_RULES)[0]
         self._seen.clear()
         return shared, frozenset(self._used - {owner})
 
     def owners(self) -> frozenset[int]:
-        return frozenset(owner for _, owner in self._first.values())
+        return frozenset(each.owner for known in self._known.values() for each in known)
 
     def forget(self, owners: Collection[int]) -> None:
         """Forget the subplans of some owners, which no other plan may use."""
-        self._first = {number: each for number, each in self._first.items() if each[1] not in owners}
+        left = {n: tuple(each for each in known if each.owner not in owners) for n, known in self._known.items()}
+        self._known = {number: known for number, known in left.items() if known}
+        kept = {key: [n for n in numbers if n in self._known] for key, numbers in self._by_shape.items()}
+        self._by_shape = {key: numbers for key, numbers in kept.items() if numbers}
 
-    def _share(self, plan: Plan) -> Plan:
+    def _share(self, plan: Plan, *, is_top: bool = False) -> Plan:
+        """Return a plan made of known subplans; a plan is on top if no operator with state is above it."""
         number, has_state = self._number_plan(plan)
         if not has_state:
             return plan  # sources are read once anyway
-        if number not in self._first:
-            self._first[number] = with_inputs(plan, tuple(map(self._share, inputs(plan)))), self._owner
-        first, owner = self._first[number]
-        self._used.add(owner)
-        return _rename_columns(first, plan.schema)
+        known = self._find_known(plan, number) or self._add(number, self._make(plan, is_top=is_top))
+        self._used.add(known.owner)
+        shared = known.shared
+        if known.is_narrowed and is_top and self._once:
+            # Changes of the columns that are left out cut results in two.
+            shared = Coalesce(shared, WHOLE)
+        return _rename_columns(shared, plan.schema)
+
+    def _find_known(self, plan: Plan, number: int) -> _KnownPlan | None:
+        """Return a known plan that serves for a plan: an equal one, or some columns of another one.
+
+        A plan that replaces another one rather takes columns of a wider plan: that one serves several queries.
+        """
+        equal = self._find_equal(number)
+        if equal is not None and (equal.is_narrowed or not self._replaced):
+            return equal
+        narrowed = self._narrow_known(plan, number)
+        return equal if narrowed is None else self._add(number, narrowed)
+
+    def _find_equal(self, number: int) -> _KnownPlan | None:
+        known = self._known[number][-1] if number in self._known else None
+        return None if known is None or known.owner in self._replaced else known
+
+    def _share_equal(self, plan: Plan) -> Plan:
+        """Return a plan as it is known, without looking for a wider one."""
+        number, _ = self._number_plan(plan)
+        known = self._find_equal(number) or self._add(number, self._make(plan, is_top=False))
+        self._used.add(known.owner)
+        return _rename_columns(known.shared, plan.schema)
+
+    def _add(self, number: int, known: _KnownPlan) -> _KnownPlan:
+        before = self._known.get(number, ())
+        self._known[number] = (*before, known)
+        if isinstance(known.given, _SHARED_BY_COLUMNS) and not before:
+            self._by_shape.setdefault(shape(known.given), []).append(number)
+        return known
+
+    def _make(self, plan: Plan, *, is_top: bool) -> _KnownPlan:
+        passes = is_top and isinstance(plan, _STATELESS)
+        below = tuple(self._share(each, is_top=passes) for each in inputs(plan))
+        return _KnownPlan(with_inputs(plan, below), plan, self._owner)
+
+    def _narrow_known(self, plan: Plan, number: int) -> _KnownPlan | None:
+        """Return the plan as columns of a known plan, or of a new and wider one; None if there is no such plan."""
+        if not self._covers or not isinstance(plan, _SHARED_BY_COLUMNS):
+            return None
+        found = self._find_wider(plan, number)
+        if found is None:
+            return None
+        wide = self._share_equal(found.plan)
+        columns = found.select(plan.schema)
+        return _KnownPlan(with_inputs(columns, (wide,)), plan, self._owner, is_narrowed=_cuts_results(wide))
+
+    def _find_wider(self, plan: Plan, number: int) -> Widened | None:
+        """Return the first known plan that covers a plan; otherwise, if asked for, the first known one widened."""
+        wider: Widened | None = None
+        alike = [self._known[each][-1] for each in self._by_shape.get(shape(plan), ()) if each != number]
+        # In the order of owners: what is found must be the same when plans are made again.
+        for known in sorted(alike, key=lambda each: each.owner):
+            if known.owner in self._replaced:
+                continue
+            found = widen(known.given, plan)
+            if found is not None and found.plan is known.given:
+                return found
+            if self._replaced and found is not None and wider is None:
+                self._used.add(known.owner)
+                wider = found
+        return wider
 
     def _number_plan(self, plan: Plan) -> tuple[int, bool]:
         if id(plan) not in self._seen:
             below = tuple(map(self._number_plan, inputs(plan)))
-            key = (_parameters(plan), *(number for number, _ in below))
+            key = (parameters(plan, positions(plan)), *(number for number, _ in below))
             has_state = not isinstance(plan, _STATELESS) or any(has_state for _, has_state in below)
             # The plan itself is kept, so that its identity stays its own.
             self._seen[id(plan)] = plan, self._numbers.setdefault(key, len(self._numbers)), has_state
@@ -114,111 +193,6 @@ def _rename_columns(plan: Plan, schema: Schema) -> Plan:
     return Map(plan, tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs))
 
 
-def _parameters(plan: Plan) -> tuple[Hashable, ...]:
-    """Return the operator with its parameters, with columns by position."""
-    at = _positions(plan)
-    match plan:
-        case Scan(stream=stream, schema=schema, validity=validity):
-            return ("scan", stream, schema, validity)
-        case Window(size=size, slide=slide, whole=whole):
-            return ("window", size, slide, whole)
-        case CountWindow(rows=rows, slide=slide, keys=keys):
-            return ("count window", rows, slide, tuple(at[k] for k in keys))
-        case Granularity(size=size):
-            return ("granularity", size)
-        case Split(length=length):
-            return ("split", length)
-        case Coalesce(length=length):
-            return ("coalesce", length)
-        case Stamp():
-            return ("stamp",)
-        case Changes(change=change):
-            return ("changes", change)
-        case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):
-            columns = tuple((at[o.column], o.descending, o.nulls_first) for o in order)
-            return ("limit", columns, count, offset, tuple(at[k] for k in keys), ties)
-        case Filter(predicate=predicate):
-            return ("filter", rename(predicate, at))
-        case Map(outputs=outputs):
-            return ("map", *(rename(o.expression, at) for o in outputs))
-        case Union():
-            return ("union",)
-        case Join(predicate=predicate):
-            return ("join", rename(predicate, at))
-        case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
-            known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
-            return ("keyed join", tuple(_edge_by_position(e, at) for e in edges), streams, known, watched, settings)
-        case SimilarityJoin(similarity=likeness, predicate=predicate, shedding=shedding, width=width):
-            alike = None if likeness is None else _similarity_by_position(likeness, at)
-            return ("similarity join", alike, rename(predicate, at), _shedding_by_position(shedding, at), width)
-        case SemiJoin(predicate=predicate, anti=anti):
-            return ("semi-join", rename(predicate, at), anti)
-        case SetOperation(rule=rule):
-            return ("set operation", rule)
-        case Aggregate(keys=keys, calls=calls):
-            made = ((c.function, tuple(at[n] for n in c.columns), c.options, c.type, c.distinct, c.user) for c in calls)
-            return ("aggregate", tuple(at[k] for k in keys), *made)
-        case Distinct():
-            return ("distinct",)
-        case ThresholdJoin(keys=keys, alerts=alerts):
-            return (
-                "threshold join",
-                tuple(tuple(at[k] for k in each) for each in keys),
-                *(_alert_by_position(a, at) for a in alerts),
-            )
-        case TotalThreshold(keys=keys, waiting=waiting, threshold=threshold):
-            return ("total threshold", tuple(at[k] for k in keys), _completion_by_position(waiting, at), threshold)
-        case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
-            meeting = tuple(tuple(at[k] for k in each) for each in keys)
-            return (
-                "subscriptions",
-                meeting,
-                _completion_by_position(waiting, at),
-                _columns_by_position(subscribed, at),
-            )
-
-
-def _edge_by_position(edge: JoinEdge, at: Mapping[str, str]) -> JoinEdge:
-    keys = (tuple(at[name] for name in each) for each in (edge.parent_keys, edge.child_keys))
-    return JoinEdge(edge.parent, edge.child, *keys)
-
-
-def _similarity_by_position(likeness: SimilarityCondition, at: Mapping[str, str]) -> SimilarityCondition:
-    return replace(likeness, left=at[likeness.left], right=at[likeness.right])
-
-
-def _shedding_by_position(shedding: Shedding, at: Mapping[str, str]) -> Shedding:
-    utility = shedding.utility
-    if utility is None:
-        return shedding
-    return replace(shedding, utility=replace(utility, types=tuple(rename(t, at) for t in utility.types)))
-
-
-def _alert_by_position(alert: Alert, at: Mapping[str, str]) -> Alert:
-    """Return an alert over columns by position, without its name."""
-    demands = tuple(replace(d, value=at[d.value]) if isinstance(d, Demand) else d for d in alert.demands)
-    value, condition = rename(alert.value, at), rename(alert.condition, at)
-    shedding = _shedding_by_position(alert.shedding, at)
-    return replace(alert, name="", value=value, condition=condition, demands=demands, shedding=shedding)
-
-
-def _completion_by_position(waiting: TotalCompletion, at: Mapping[str, str]) -> TotalCompletion:
-    return replace(waiting, name="", weight=at[waiting.weight])
-
-
-def _columns_by_position(subscribed: SubscriptionColumns, at: Mapping[str, str]) -> SubscriptionColumns:
-    def position_of(name: str | None) -> str | None:
-        return None if name is None else at[name]
-
-    dimensions = tuple(
-        replace(each, value=at[each.value], low=position_of(each.low), high=position_of(each.high))
-        for each in subscribed.dimensions
-    )
-    ended = position_of(subscribed.ended)
-    return SubscriptionColumns(at[subscribed.id], at[subscribed.threshold], dimensions, ended)
-
-
-def _positions(plan: Plan) -> dict[str, str]:
-    """Map the columns of the inputs to names that contain only their position."""
-    names = [name for each in inputs(plan) for name in each.schema.names] if not isinstance(plan, Union) else []
-    return {name: f"#{position}" for position, name in enumerate(names)}
+def _cuts_results(plan: Plan) -> bool:
+    """Return whether results begin and end with changes of other columns; those of joins of sources do not."""
+    return any(not isinstance(each, (*_STATELESS, Join, KeyedJoin)) for each in walk(plan))

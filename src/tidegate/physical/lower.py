@@ -12,6 +12,7 @@ from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
     AggregateCall,
     Changes,
@@ -76,7 +77,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             below = lower(source, emit=emit) if is_source(source) else _lower_to_instants(source)
             return Apply(StampOperator(source.schema, column), (below,))
         case Coalesce(source=source, length=length):
-            return _coalesce(lower(source, emit=Emit.SETTLED), length)
+            # A bound is counted from the first cut; without one, it does not matter when values arrive.
+            return _coalesce(lower(source, emit=emit if length == WHOLE else Emit.SETTLED), length)
         case Union(inputs=inputs):
             return Apply(UnionOperator(plan.schema), tuple(lower(each, emit=emit) for each in inputs))
         case Aggregate(source=source, keys=keys, calls=calls):
@@ -151,14 +153,14 @@ def _coalesce_if_cut(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPl
     """Coalesce the results of a join that its inputs have cut, if each result is reported once."""
     if emit is not Emit.ENDED or not is_cut(plan):
         return joined
-    return _coalesce(joined, None)
+    return _coalesce(joined, WHOLE)
 
 
-def _coalesce(below: PhysicalPlan, length: int | None) -> PhysicalPlan:
-    """Coalesce elements, up to a length if there is one."""
-    from tidegate.physical.relation.coalesce import UNBOUNDED, CoalesceOperator
+def _coalesce(below: PhysicalPlan, length: int) -> PhysicalPlan:
+    """Coalesce elements up to a length."""
+    from tidegate.physical.relation.coalesce import CoalesceOperator
 
-    return Apply(CoalesceOperator(below.schema, UNBOUNDED if length is None else length), (below,))
+    return Apply(CoalesceOperator(below.schema, length), (below,))
 
 
 def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit) -> PhysicalPlan:

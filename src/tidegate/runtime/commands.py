@@ -12,6 +12,7 @@ from tidegate.catalog.catalog import (
     DropQuery,
     Explain,
     ExplainRunning,
+    OptimizeQuery,
     PauseQuery,
     Program,
     ResumeQuery,
@@ -91,7 +92,7 @@ def answer_commands(
                 answers.append(runs.explain_running(name))
             case ShowMetadata(query=name):
                 answers.append(runs.describe_metadata(name))
-            case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery():
+            case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery() | OptimizeQuery():
                 pass
             case _:
                 answers.append(answer(command, found, shed))

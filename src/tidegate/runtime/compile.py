@@ -19,6 +19,7 @@ from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import NOWHERE, InternalError, QueryError, TidegateWarning, deep_recursion
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
@@ -70,16 +71,16 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
 
 @deep_recursion()
 def compile_phase(
-    program: Program, query: Query, known: SubplanTable, owner: int
+    program: Program, query: Query, known: SubplanTable, owner: int, advice: PlanAdvice = NO_ADVICE
 ) -> tuple[CompiledQuery, frozenset[int]]:
     """Compile one query of a live graph, made of known subplans; return it with the other owners of these.
 
     Alerts are not merged with those of other queries: that would change the plans of the others.
     """
     (plan,) = group_alerts([query.plan])
-    optimized, rules = optimize(plan, program.settings, query.shedding)
+    optimized, rules = optimize(plan, program.settings, query.shedding, advice)
     _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
-    shared, used = known.share_plan(optimized, owner)
+    shared, used = known.share_plan(optimized, owner, once=_emission(query) is Emit.ENDED, replaced=advice.replaced)
     reasons = _plain_join_reasons(shared, program.settings, query.shedding)
     return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons), used
 
@@ -126,9 +127,13 @@ def report_changes(query: Query, plan: PhysicalPlan, end: int = FOREVER) -> Phys
 
 
 def _lower_query(query: Query, plan: Plan) -> PhysicalPlan:
+    return lower(plan, emit=_emission(query))
+
+
+def _emission(query: Query) -> Emit:
     if query.is_view or query.is_changelog:
-        return lower(plan, emit=Emit.SETTLED)
-    return lower(plan, emit=Emit.EARLY if query.early else Emit.ENDED)
+        return Emit.SETTLED
+    return Emit.EARLY if query.early else Emit.ENDED
 
 
 def _plain_join_reasons(plan: Plan, settings: ConstraintSettings, shedding: Shedding) -> tuple[str, ...]:

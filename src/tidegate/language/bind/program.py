@@ -8,17 +8,13 @@ from dataclasses import dataclass, field, replace
 from tidegate.algebra.refusals import refuse_unsupported
 from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import (
-    AlterQuery,
     Catalog,
     Command,
     DerivedStream,
     DropQuery,
     Explain,
-    PauseQuery,
     Program,
     Query,
-    QueryChange,
-    ResumeQuery,
 )
 from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
@@ -29,6 +25,7 @@ from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
 from tidegate.language.bind.names import is_same_name, unique_name
 from tidegate.language.bind.queries import bind_plan, make_query, standalone_query, streams_of_query
+from tidegate.language.bind.query_changes import LIVE_HINT, bind_query_change, is_change_of
 from tidegate.language.bind.settings import refuse_after_query, with_setting
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import (
@@ -54,7 +51,6 @@ from tidegate.language.syntax import (
 
 EMPTY = Catalog()
 
-_LIVE = "start `tidegate serve`, or use tidegate.live.session.LiveSession"
 _QUERIES = (
     *(QueryStatement, CreateQuery, CreateView, Insert, CreateDerived, CreateAlert, CreateTotalAlert),
     syntax.ExplainStatement,
@@ -154,8 +150,8 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.queries.append(standalone_query(name_of, query, around, into=into))
         case CreateQuery():
             draft.queries.append(_named_query(statement, draft, around, known))
-        case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement():
-            draft.commands.append(_query_change(statement, draft, around, known))
+        case syntax.AlterStatement() | syntax.PauseStatement() | syntax.ResumeStatement() | syntax.OptimizeStatement():
+            draft.commands.append(bind_query_change(statement, draft.text, around, known, live=draft.live))
         case syntax.SetStatement():
             draft.catalog = _with_setting(draft.catalog, statement, before)
         case syntax.ExplainStatement(query=query, analyze=analyze):
@@ -211,49 +207,10 @@ def _is_known(name: Name, queries: Iterable[Query]) -> bool:
 
 def _drop_query(draft: _Draft, name: Name) -> None:
     refuse_unknown_query(name, draft.catalog, (*draft.queries, *draft.running))
-    draft.commands = [each for each in draft.commands if not _is_change_of(name, each)]
+    draft.commands = [each for each in draft.commands if not is_change_of(name, each)]
     if not _remove_query(draft, name):
         draft.commands.append(DropQuery(name.text))
         draft.running = tuple(query for query in draft.running if not is_same_name(query.name, name.text))
-
-
-def _is_change_of(name: Name, command: Command) -> bool:
-    match command:
-        case AlterQuery(query=query):
-            return is_same_name(query.name, name.text)
-        case PauseQuery(name=own) | ResumeQuery(name=own):
-            return is_same_name(own, name.text)
-    return False
-
-
-def _query_change(
-    statement: syntax.AlterStatement | syntax.PauseStatement | syntax.ResumeStatement,
-    draft: _Draft,
-    around: BindContext,
-    known: Sequence[Query],
-) -> QueryChange:
-    name = statement.name
-    if not draft.live:
-        message = "ALTER, PAUSE and RESUME need a live session: here, queries run until their text ends"
-        raise QueryError("Q317", message, statement.span, hint=_LIVE)
-    found = next((query for query in known if is_same_name(query.name, name.text)), None)
-    if found is None or not found.is_alert:
-        refuse_unknown_query(name, draft.catalog, known)
-    assert found is not None
-    match statement:
-        case syntax.AlterStatement() if found.is_alert:
-            hint = f"write DROP ALERT {found.name}, then CREATE ALERT"
-            raise QueryError("Q318", "an alert cannot be altered", statement.span, hint=hint)
-        case syntax.AlterStatement(query=query, span=span):
-            altered = standalone_query(found.name, query, around, into=found.into)
-            return AlterQuery(replace(altered, text=draft.text[span.start : span.end]))
-        case syntax.PauseStatement() if found.is_changelog:
-            message = "a query with EMIT CHANGES cannot be paused: what its readers keep would become wrong"
-            raise QueryError("Q318", message, statement.span, hint=f"write DROP QUERY {found.name}")
-        case syntax.PauseStatement():
-            return PauseQuery(found.name)
-        case syntax.ResumeStatement():
-            return ResumeQuery(found.name)
 
 
 def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, known: Sequence[Query]) -> Query:
@@ -268,7 +225,9 @@ def _add_view(draft: _Draft, statement: CreateView, around: BindContext, known: 
     name = statement.name
     if not draft.live:
         message = "CREATE MATERIALIZED VIEW needs a live session: only there can a view be read"
-        raise QueryError("Q317", message, name.span, hint=f"{_LIVE}; or write CREATE STREAM {name.text} AS SELECT …")
+        raise QueryError(
+            "Q317", message, name.span, hint=f"{LIVE_HINT}; or write CREATE STREAM {name.text} AS SELECT …"
+        )
     refuse_known(name, draft.catalog)
     if _is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")

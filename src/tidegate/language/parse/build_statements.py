@@ -52,6 +52,9 @@ class StatementBuilder(ConstraintBuilder):
     def resume_query(self, meta: Meta, _word: Token, name: Name) -> Statement:
         return syntax.ResumeStatement(name, span_of(meta))
 
+    def optimize_query(self, meta: Meta, _word: Token, name: Name) -> Statement:
+        return syntax.OptimizeStatement(name, span_of(meta))
+
     def insert(self, meta: Meta, path: Token, query: Query) -> Statement:
         return syntax.Insert(unquote(path), query, span_of(meta))
 

@@ -103,7 +103,7 @@ _INCOMPLETE = {
 """Words that are keywords only before what must follow: the expected terminal, and a hint."""
 
 _BEGINNINGS = frozenset(
-    {"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET", "ALTER", "PAUSE", "RESUME"}
+    {"SELECT", "CREATE", "INSERT", "SHOW", "DROP", "EXPLAIN", "DESCRIBE", "SET", "ALTER", "PAUSE", "RESUME", "OPTIMIZE"}
 )
 """Words that begin a statement."""
 

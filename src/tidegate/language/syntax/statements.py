@@ -91,6 +91,15 @@ class ResumeStatement:
 
 
 @value
+class OptimizeStatement:
+    name: Name
+    span: Span
+
+
+QueryChangeStatement = AlterStatement | PauseStatement | ResumeStatement | OptimizeStatement
+
+
+@value
 class QueryStatement:
     query: Query
     span: Span
@@ -176,6 +185,7 @@ Statement = (
     | AlterStatement
     | PauseStatement
     | ResumeStatement
+    | OptimizeStatement
     | QueryStatement
     | Insert
     | DropStatement

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.algebra.explain import duration_text
+from tidegate.algebra.plan import WHOLE
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.hold_back import HeldBack, split_due, valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
@@ -13,12 +14,9 @@ from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
 from tidegate.physical.relation.kernels.coalesce import chains
 from tidegate.schema import Schema
-from tidegate.time import BEGINNING, FOREVER, LATEST
+from tidegate.time import FOREVER
 
 _FUTURES, _HELD = "futures", "held"
-
-UNBOUNDED = LATEST - BEGINNING
-"""Length that no element before the watermark reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class CoalesceOperator:
         return (self.schema.names,)
 
     def describe(self) -> str:
-        return "coalesce" if self.length == UNBOUNDED else f"coalesce up to {duration_text(self.length)}"
+        return "coalesce" if self.length == WHOLE else f"coalesce up to {duration_text(self.length)}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = HeldBack.load(state, _FUTURES, _HELD)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.algebra.explain import duration_text
+from tidegate.algebra.plan import WHOLE
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.hold_back import HeldBack, valid_elements
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
-from tidegate.physical.relation.coalesce import UNBOUNDED, merge_adjacent, swap_start_and_end
+from tidegate.physical.relation.coalesce import merge_adjacent, swap_start_and_end
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER
 
@@ -74,7 +75,7 @@ def _continue_elements(valid: Schedule, new: Batch, watermark: int) -> tuple[Sch
         return valid, new
     valid, ending = valid.take_before(watermark + CHRONON)
     before = [swap_start_and_end(Batch.from_arrow(rows)) for rows in ending]
-    return valid, concat([new.filter(~starting), merge_adjacent(concat([new.filter(starting), *before]), UNBOUNDED)])
+    return valid, concat([new.filter(~starting), merge_adjacent(concat([new.filter(starting), *before]), WHOLE)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

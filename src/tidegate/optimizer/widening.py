@@ -1,0 +1,201 @@
+"""Widen a plan, so that it also has the columns of another plan of the same shape.
+
+Two queries that join the same streams, but select other columns, differ only in the columns that travel through the
+join. So do two queries with other aggregates of the same groups. One wide plan serves both. A plan that need not be
+widened *covers* the other one.
+
+Operators that see whole rows (DISTINCT, EXCEPT, LIMIT, count windows, …) depend on all columns: below them, plans must
+be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import cast
+
+from tidegate.algebra.keyed_join import KeyedJoin
+from tidegate.algebra.plan import (
+    Aggregate,
+    AggregateCall,
+    Filter,
+    Granularity,
+    Join,
+    Map,
+    Output,
+    Plan,
+    Scan,
+    SemiJoin,
+    Split,
+    Stamp,
+    Window,
+    inputs,
+    walk,
+    with_inputs,
+)
+from tidegate.algebra.properties.calls import call_can_fail
+from tidegate.expressions.functions.resolve import can_fail
+from tidegate.expressions.nodes import Column, Expression
+from tidegate.optimizer.names import rename
+from tidegate.optimizer.plan_keys import parameters, plan_key
+from tidegate.schema import Schema
+from tidegate.values import value
+
+
+@value
+class Widened:
+    """A plan with all columns of the first plan, under the same names, and where those of the second one are."""
+
+    plan: Plan
+    places: Mapping[str, str]
+
+    def select(self, schema: Schema) -> Plan:
+        """Return the second plan, with this schema, as columns of the wide one."""
+        outputs = tuple(Output(each.name, Column(self.places[each.name], each.type)) for each in schema)
+        return Map(self.plan, outputs)
+
+
+def widen(plan: Plan, other: Plan) -> Widened | None:
+    """Return a plan that serves both; None if there is none. It is `plan` itself if that covers the other one."""
+    taken = {name for each in walk(plan) for name in each.schema.names}
+    return _widen(plan, other, taken)
+
+
+def shape(plan: Plan) -> Hashable:
+    """Return a key that is equal for all plans that can be widened to one; others may have it, too."""
+    match plan:
+        case Map(source=source):
+            return shape(source)
+        case Scan(stream=stream):
+            return stream
+        case Window(size=size, slide=slide):
+            return ("window", size, slide, shape(plan.source))
+        case _:
+            return (type(plan).__name__, *map(shape, inputs(plan)))
+
+
+def _widen(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
+    match plan, other:
+        case Scan(), Scan():
+            return _widen_scan(plan, other)
+        case Map(), Map():
+            return _widen_map(plan, other, taken)
+        case Map(), _ if _only_selects(plan):
+            # The other plan is itself with all its columns.
+            return _widen_map(plan, _all_columns(other), taken)
+        case _, Map() if _only_selects(other):
+            found = _widen(plan, other.source, taken)
+            return found and _through_map(found, other.outputs)
+        case Aggregate(), Aggregate():
+            return _widen_aggregate(plan, other, taken)
+        case Stamp(), Stamp():
+            found = _widen(plan.source, other.source, taken)
+            return found and Widened(with_inputs(plan, (found.plan,)), {**found.places, other.column: plan.column})
+        case Filter() | Window() | Granularity() | Split() | Join() | SemiJoin() | KeyedJoin(), _ if type(plan) is type(
+            other
+        ):
+            # These only pass on the columns that they do not read.
+            return _widen_inputs(plan, other, taken)
+        case _ if plan_key(plan) == plan_key(other):
+            return Widened(plan, dict(zip(other.schema.names, plan.schema.names, strict=True)))
+    return None
+
+
+def _widen_scan(plan: Scan, other: Scan) -> Widened | None:
+    if replace(plan, schema=other.schema) != other:
+        return None
+    more = tuple(field for field in other.schema if field.name not in plan.schema.names)
+    wide = replace(plan, schema=Schema((*plan.schema, *more))) if more else plan
+    return Widened(wide, {name: name for name in other.schema.names})
+
+
+def _widen_inputs(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
+    """Widen the inputs of an operator that passes columns on; what it does itself must be the same."""
+    found = [_widen(a, b, taken) for a, b in zip(inputs(plan), inputs(other), strict=True)]
+    if any(each is None for each in found):
+        return None
+    sides = cast("list[Widened]", found)
+    places = {name: place for each in sides for name, place in each.places.items()}
+    wide = with_inputs(plan, tuple(each.plan for each in sides))
+    at = _numbers(wide)
+    if parameters(wide, at) != parameters(other, {name: at[place] for name, place in places.items()}):
+        return None
+    return Widened(wide, {name: places[name] for name in other.schema.names})
+
+
+def _numbers(plan: Plan) -> dict[str, str]:
+    names = (name for each in inputs(plan) for name in each.schema.names)
+    return {name: f"#{number}" for number, name in enumerate(names)}
+
+
+def _widen_map(plan: Map, other: Map, taken: set[str]) -> Widened | None:
+    found = _widen(plan.source, other.source, taken)
+    if found is None:
+        return None
+    own = {o.expression: o.name for o in plan.outputs}
+    asked = [(o.name, rename(o.expression, found.places)) for o in other.outputs]
+    # A column that can fail determines which rows exist: both plans must have it.
+    if _failing(own) != _failing(expression for _, expression in asked):
+        return None
+    more: dict[Expression, str] = {}
+    for name, expression in asked:
+        if expression not in own and expression not in more:
+            more[expression] = _free_name(name, taken)
+    known = {**own, **more}
+    outputs = (*plan.outputs, *(Output(name, expression) for expression, name in more.items()))
+    wide = plan if not more and found.plan is plan.source else replace(plan, source=found.plan, outputs=outputs)
+    return Widened(wide, {name: known[expression] for name, expression in asked})
+
+
+def _widen_aggregate(plan: Aggregate, other: Aggregate, taken: set[str]) -> Widened | None:
+    found = _widen(plan.source, other.source, taken)
+    if found is None or set(plan.keys) != {found.places[key] for key in other.keys}:
+        return None
+    asked = [(call.name, _over(call, found.places)) for call in other.calls]
+    own = {_unnamed(call): call.name for call in plan.calls}
+    # A call that can fail determines which groups exist.
+    if {c for c in own if call_can_fail(c)} != {c for _, c in asked if call_can_fail(c)}:
+        return None
+    more: dict[AggregateCall, str] = {}
+    for name, call in asked:
+        if call not in own and call not in more:
+            more[call] = _free_name(name, taken)
+    known = {**own, **more}
+    calls = (*plan.calls, *(replace(call, name=name) for call, name in more.items()))
+    wide = plan if not more and found.plan is plan.source else replace(plan, source=found.plan, calls=calls)
+    places = {key: found.places[key] for key in other.keys}
+    return Widened(wide, {**places, **{name: known[call] for name, call in asked}})
+
+
+def _over(call: AggregateCall, places: Mapping[str, str]) -> AggregateCall:
+    column = None if call.column is None else places[call.column]
+    return replace(call, name="", column=column, others=tuple(places[name] for name in call.others))
+
+
+def _unnamed(call: AggregateCall) -> AggregateCall:
+    return replace(call, name="")
+
+
+def _through_map(found: Widened, outputs: Iterable[Output]) -> Widened:
+    return Widened(found.plan, {o.name: found.places[cast("Column", o.expression).name] for o in outputs})
+
+
+def _only_selects(plan: Map) -> bool:
+    return all(isinstance(o.expression, Column) for o in plan.outputs)
+
+
+def _all_columns(plan: Plan) -> Map:
+    return Map(plan, tuple(Output(each.name, Column(each.name, each.type)) for each in plan.schema))
+
+
+def _failing(expressions: Iterable[Expression]) -> set[Expression]:
+    return {each for each in expressions if can_fail(each)}
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """Return the name, or one like it that no column has yet."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    taken.add(free)
+    return free
