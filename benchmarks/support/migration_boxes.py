@@ -15,13 +15,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.plan import Join, Map, Output, Plan, Scan, Window
+from tidegate.algebra.plan import WHOLE, Join, Map, Output, Plan, Scan, Window
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.expressions.nodes import Call, Column
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.lower import lower
-from tidegate.physical.relation.coalesce import UNBOUNDED, merge_adjacent
+from tidegate.physical.relation.coalesce import merge_adjacent
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.job import Job
@@ -294,6 +294,6 @@ def _old_only(batch: Batch) -> Batch:
 
 def whole_results(batches: Sequence[Batch]) -> pa.Table:
     """Return results whose cuts in time are undone, in a fixed order."""
-    merged = merge_adjacent(concat(list(batches)), UNBOUNDED)
+    merged = merge_adjacent(concat(list(batches)), WHOLE)
     names = [(name, "ascending") for name in merged.to_arrow().schema.names]
     return pa.Table.from_batches([merged.to_arrow()]).sort_by(names)

@@ -8,7 +8,7 @@ from itertools import permutations
 from tidegate.algebra.plan import Join, Plan, Scan, inputs, walk, with_inputs
 from tidegate.algebra.properties.validities import validity_bound
 from tidegate.expressions.nodes import Expression
-from tidegate.optimizer.joins import Link, join_in_order, parts_of_join, rate_links
+from tidegate.optimizer.joins import JoinLink, join_in_order, parts_of_join, rate_links
 from tidegate.optimizer.names import is_safe, select_columns
 
 _MOST_INPUTS = 6
@@ -39,12 +39,12 @@ def _best_order(leaves: Sequence[Plan], terms: Sequence[Expression], rows: Mappi
         return None
     known = [float(size or 0) for size in sizes]
 
-    def expected(order: tuple[int, ...]) -> float:
+    def cost_of(order: tuple[int, ...]) -> float:
         return _rows_in_between([known[at] for at in order], rate_links([leaves[at] for at in order], terms))
 
     written = tuple(range(len(leaves)))
-    best = min(permutations(written), key=expected)
-    return best if expected(best) < expected(written) else None
+    best = min(permutations(written), key=cost_of)
+    return best if cost_of(best) < cost_of(written) else None
 
 
 def _valid_rows(leaf: Plan, rows: Mapping[str, int]) -> float | None:
@@ -56,16 +56,16 @@ def _valid_rows(leaf: Plan, rows: Mapping[str, int]) -> float | None:
     return float(length) * sum(count or 0 for count in scanned)
 
 
-def _rows_in_between(sizes: Sequence[float], links: Sequence[Link]) -> float:
+def _rows_in_between(sizes: Sequence[float], links: Sequence[JoinLink]) -> float:
     """Return the rows expected of all joins but the last, which gives the same in every order."""
     valid, total = sizes[0], 0.0
     for size, link in zip(sizes[1:-1], links[:-1], strict=True):
         match link:
-            case Link.EQUALITY:
+            case JoinLink.EQUALITY:
                 valid = max(valid, size)
-            case Link.CONDITION:
+            case JoinLink.CONDITION:
                 valid = valid * size * _SHARE_OF_PAIRS
-            case Link.NOTHING:
+            case JoinLink.NOTHING:
                 valid = valid * size
         total += valid
     return total

@@ -12,7 +12,7 @@ from tidegate.optimizer.names import is_safe, select_columns
 from tidegate.optimizer.rule import rule
 
 
-class Link(IntEnum):
+class JoinLink(IntEnum):
     """How an input of a join is linked to those before it, the best first."""
 
     EQUALITY = 0
@@ -51,7 +51,7 @@ def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) ->
     return join_in_order(_order_leaves(leaves, terms), terms, span)
 
 
-def rate_links(order: Sequence[Plan], terms: Sequence[Expression]) -> list[Link]:
+def rate_links(order: Sequence[Plan], terms: Sequence[Expression]) -> list[JoinLink]:
     """Rate the link of each leaf but the first to those before it."""
     read = [(term, columns_of(term)) for term in terms]
     names, links = frozenset(order[0].schema.names), []
@@ -73,13 +73,13 @@ def _order_leaves(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[P
     return order
 
 
-def _rate_link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> Link:
+def _rate_link(names: frozenset[str], leaf: Plan, terms: Sequence[tuple[Expression, frozenset[str]]]) -> JoinLink:
     """Rate the link between a leaf and the columns joined so far, given terms with the columns that they read."""
     own = frozenset(leaf.schema.names)
     linking = [term for term, read in terms if read & own and read & names and read <= names | own]
     if any(_is_equality(t, names, own) for t in linking):
-        return Link.EQUALITY
-    return Link.CONDITION if linking else Link.NOTHING
+        return JoinLink.EQUALITY
+    return JoinLink.CONDITION if linking else JoinLink.NOTHING
 
 
 def _is_equality(term: Expression, left: frozenset[str], right: frozenset[str]) -> bool:

@@ -152,7 +152,7 @@ def _widen_aggregate(plan: Aggregate, other: Aggregate, taken: set[str]) -> Wide
     if found is None or set(plan.keys) != {found.places[key] for key in other.keys}:
         return None
     asked = [(call.name, _over(call, found.places)) for call in other.calls]
-    own = {_unnamed(call): call.name for call in plan.calls}
+    own = {_without_name(call): call.name for call in plan.calls}
     # A call that can fail determines which groups exist.
     if {c for c in own if call_can_fail(c)} != {c for _, c in asked if call_can_fail(c)}:
         return None
@@ -172,7 +172,7 @@ def _over(call: AggregateCall, places: Mapping[str, str]) -> AggregateCall:
     return replace(call, name="", column=column, others=tuple(places[name] for name in call.others))
 
 
-def _unnamed(call: AggregateCall) -> AggregateCall:
+def _without_name(call: AggregateCall) -> AggregateCall:
     return replace(call, name="")
 
 

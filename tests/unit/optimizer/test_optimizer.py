@@ -11,7 +11,8 @@ from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, Total
 from tidegate.expressions.nodes import TRUE, Call, Column
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import optimize
-from tidegate.optimizer.sharing import plan_key, share_subplans
+from tidegate.optimizer.plan_keys import plan_key
+from tidegate.optimizer.sharing import share_subplans
 from tidegate.schema import Schema, Type
 
 STREAMS = """
