@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, settings
+from support.examples import PROFILE, examples
 
 # Kernels are compiled on first use, which no deadline for one example can allow for.
 settings.register_profile(
-    "tidegate", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    PROFILE, deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("thorough", parent=settings.get_profile("tidegate"), max_examples=2000)
-settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "tidegate"))
+settings.load_profile(PROFILE)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from reference.semantics import relations_of
 from reference.values import canonical_row
 from strategies.plans import plans, sources
 from strategies.streams import Sources
+from support.examples import examples
 from support.micros import in_micros
 
 from tidegate.algebra.plan import Plan, Scan, Validity, walk
@@ -74,7 +75,7 @@ def cases(draw):
 
 @given(case=cases())
 @settings(
-    max_examples=6,
+    max_examples=examples(6),
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.states import through_files
 
 from tidegate.algebra.plan import AggregateCall
@@ -209,7 +210,7 @@ def check_progress(run: Run, rows: list[Element], watermark: int, promised: int)
 
 
 @given(runs())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_snapshots_are_those_of_the_definition(run: Run) -> None:
     state: Chunks = NO_STATE
     rows: list[Element] = []
@@ -228,7 +229,7 @@ def test_snapshots_are_those_of_the_definition(run: Run) -> None:
 
 
 @given(runs())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_each_sum_that_does_not_fit_becomes_one_dead_letter(run: Run) -> None:
     found: Snapshot = Counter()
     state = NO_STATE

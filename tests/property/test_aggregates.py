@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.states import through_files
 
 from tidegate.algebra.plan import AggregateCall
@@ -242,7 +243,7 @@ def expected(run: Run, instant: int) -> Counter:
 
 
 @given(runs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_snapshots_are_those_of_the_definition(run: Run) -> None:
     rows: list[Element] = []
     for new, promised in stepped(run):
@@ -254,7 +255,7 @@ def test_snapshots_are_those_of_the_definition(run: Run) -> None:
 
 @pytest.mark.parametrize("of", CALLS, ids=lambda c: c.name)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_each_aggregate_is_what_its_definition_says(of: AggregateCall, data: st.DataObject) -> None:
     run = data.draw(runs([of]))
     rows = [row for new, _ in stepped(run) for row in new]
@@ -263,7 +264,7 @@ def test_each_aggregate_is_what_its_definition_says(of: AggregateCall, data: st.
 
 
 @given(runs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_equal_neighbours_are_one_piece_unless_a_step_cut_them(run: Run) -> None:
     rows = [row for new, _ in stepped(run) for row in new]
     marks = {watermark for _, watermark in run.steps if run.operator.emit is not Emit.ENDED}
@@ -273,7 +274,7 @@ def test_equal_neighbours_are_one_piece_unless_a_step_cut_them(run: Run) -> None
 
 
 @given(runs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_value_comes_out_when_it_begins_unless_its_end_is_waited_for(run: Run) -> None:
     assume(run.operator.emit is not Emit.ENDED)
     rows: list[Element] = []
@@ -290,7 +291,7 @@ def test_a_value_comes_out_when_it_begins_unless_its_end_is_waited_for(run: Run)
 
 
 @given(runs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_kernels_are_compiled_once_whatever_they_work_on(run: Run) -> None:
     stepped(run)
     kernels: list[Any] = [

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tidegate.physical.aggregate.kernels.slot_order import quantiles
 from tidegate.physical.aggregate.kernels.slot_sums import double_sums, integer_sums, variances
@@ -44,7 +45,7 @@ def one_slot(count: int) -> tuple[Slots, Spans]:
 @given(NUMBERS, st.booleans())
 @example([5e-324, 0.0], True)
 @example([1.7976931348623157e308, -1.7976931348623157e308], False)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_variances_are_rounded_once(values: list[float], sample: bool) -> None:
     numbers, is_double = stored(values)
     found, missing = variances(numbers, one_slot(len(values))[1], 2, is_double=is_double, sample=sample)
@@ -56,7 +57,7 @@ def test_variances_are_rounded_once(values: list[float], sample: bool) -> None:
 
 
 @given(NUMBERS, st.integers(1, 10**9), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_quantiles_are_rounded_once(values: list[float], denominator: int, data: st.DataObject) -> None:
     share = Fraction(data.draw(st.integers(0, denominator)), denominator)
     numbers, is_double = stored(values)
@@ -71,7 +72,7 @@ def test_quantiles_are_rounded_once(values: list[float], denominator: int, data:
 
 
 @given(NUMBERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_sums_are_rounded_once(values: list[float]) -> None:
     numbers, is_double = stored(values)
     spans = one_slot(len(values))[1]

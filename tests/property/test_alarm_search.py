@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies.conditions import DOMAINS, columns_of_member, conditions, table_of
+from support.examples import examples
 
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Call, Column, Expression, Literal
@@ -89,7 +90,7 @@ def check(expression: Expression, many: int, seed: int, enough: int, *, computes
 
 
 @given(st.integers(2, 3).flatmap(lambda n: st.tuples(st.just(n), conditions(sum(COLUMNS[:n], ())))), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_search_finds_the_combinations_for_which_the_condition_is_true_or_fails(case, data) -> None:
     many, expression = case
     seed, enough = data.draw(st.integers(0, 2**32)), data.draw(st.sampled_from([1, 100, 10**6]))
@@ -118,6 +119,6 @@ def comparisons(draw: st.DrawFn) -> Expression:
 
 
 @given(comparisons(), st.integers(0, 2**32), st.booleans())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_stretches_are_excluded_only_if_no_combination_counts(expression, seed, computes_loads) -> None:
     check(expression, 2, seed, 10**6, computes_loads=computes_loads)

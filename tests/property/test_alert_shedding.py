@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms
+from support.examples import examples
 from support.recorded import recorded
 from support.states import through_files
 
@@ -153,7 +154,7 @@ def demand_of(alert: Alert, position: int) -> Demand | KeepAll:
 
 
 @given(runs(everything=True), POLICIES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_with_a_budget_that_is_enough_alarms_are_those_without_shedding(run: Run, policy: Policy) -> None:
     exact, shed = outcome(run, NO_SHEDDING), outcome(run, Shedding(policy, budget=10**9))
     for plain, own_steps in zip(exact.steps, shed.steps, strict=True):
@@ -169,14 +170,14 @@ def test_with_a_budget_that_is_enough_alarms_are_those_without_shedding(run: Run
 
 
 @given(runs(everything=False), POLICIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_with_a_budget_that_is_enough_pruned_alarms_are_the_same(run: Run, policy: Policy) -> None:
     shed = outcome(run, Shedding(policy, budget=10**9))
     assert shed.raised(run) == outcome(run, NO_SHEDDING).raised(run)
 
 
 @given(runs(everything=True), POLICIES, st.integers(0, 12))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_alarms_are_some_of_all_and_no_more_is_judged_than_allowed(run: Run, policy: Policy, budget: int) -> None:
     exact, shed = outcome(run, NO_SHEDDING), outcome(run, Shedding(policy, budget=budget))
     cells = CELLS if policy is Policy.ON else 1
@@ -195,13 +196,13 @@ def test_alarms_are_some_of_all_and_no_more_is_judged_than_allowed(run: Run, pol
 
 
 @given(runs(everything=False), POLICIES, st.integers(0, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_alarm_is_false_however_little_is_judged(run: Run, policy: Policy, budget: int) -> None:
     assert set(outcome(run, Shedding(policy, budget=budget)).raised(run)) <= run.reference(run.threshold)
 
 
 @given(runs(everything=True), POLICIES, st.integers(0, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_replayed_steps_choose_the_same_however_elements_arrive(run: Run, policy: Policy, budget: int) -> None:
     shedding = Shedding(policy, budget=budget)
     first = outcome(run, shedding)

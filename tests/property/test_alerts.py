@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
 from strategies.streams import Delivery, RawElement, Streams, deliveries
+from support.examples import examples
 from support.harness import rows_of, run
 
 from tidegate.algebra.alert_operators import ThresholdJoin
@@ -71,7 +72,7 @@ def cases(draw: st.DrawFn) -> tuple[Streams, Delivery]:
     st.integers(1, 4),
     st.integers(1, 4),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_query_that_only_asks_whether_a_threshold_is_crossed_keeps_its_meaning(case, threshold, first, second):
     source, delivery = case
     text = (
@@ -133,7 +134,7 @@ def alerts(draw: st.DrawFn) -> Case:
 
 
 @given(cases(), st.lists(alerts(), min_size=1, max_size=2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_alarm_is_false_and_none_is_missed(case, chosen):
     source, delivery = case
     program = bind(DECLARED + "".join(each.text(f"alert_{i}") for i, each in enumerate(chosen)))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.ranges import BruteForce, Query
 from strategies.ranges import World, dense, elements_of, histories, ranges_of, rows_of, through, worlds
+from support.examples import examples
 
 from tidegate.physical.common.kernels import journal
 from tidegate.physical.subscriptions.kernels import batch_cells, batch_sweep
@@ -28,7 +29,7 @@ sizes = st.builds(
 
 
 @pytest.mark.parametrize("swept", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(history=histories, sizes=sizes)
 def test_queries_mature_as_defined_whatever_happens_between(swept, history, sizes):
     with pytest.MonkeyPatch.context() as patch:
@@ -40,7 +41,7 @@ def test_queries_mature_as_defined_whatever_happens_between(swept, history, size
 
 
 @pytest.mark.parametrize("swept", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(world=worlds, seed=st.integers(0, 10**6), sizes=sizes)
 def test_queries_mature_as_defined_when_much_happens(swept, world, seed, sizes):
     with pytest.MonkeyPatch.context() as patch:
@@ -63,7 +64,7 @@ def check(world, steps, sizes):
     through(new(), world, steps, new, lambda parts: BatchTracker.from_columns(parts, sizes))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 4), st.integers(0, 10**6), sizes)
 def test_many_queries_of_few_kinds_mature_together(dimensions, seed, sizes):
     """Enough of them to be searched for all at once, and enough elements for several levels of the search."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_live_queries import QUERIES, ROWS, TABLE, Story
 from reference.semantics import relations_of
+from support.examples import examples
 from support.live import Row, SteppedSession
 
 from tidegate.runtime.job import DEAD_LETTERS
@@ -80,7 +81,7 @@ def change_stories(draw):
 
 
 @given(change_stories(), st.sampled_from([1, 2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_applying_the_changes_of_a_live_query_gives_its_relation(actions, buckets):
     with tempfile.TemporaryDirectory() as folder:
         story = ChangeStory(Path(folder), buckets)
@@ -102,7 +103,7 @@ def test_applying_the_changes_of_a_live_query_gives_its_relation(actions, bucket
 
 
 @given(st.sampled_from(QUERIES), st.lists(ROWS, min_size=1, max_size=4), st.integers(1, 2))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_applying_the_changes_of_a_run_gives_its_relation(text, batches, buckets):
     with tempfile.TemporaryDirectory() as folder:
         story = ChangeStory(Path(folder), buckets)

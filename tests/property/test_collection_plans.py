@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import relations_of
 from reference.values import canonical
+from support.examples import examples
 from support.harness import rows_of, run_elements
 
 from tidegate.language.bind.program import bind
@@ -44,7 +45,7 @@ def elements(names):
 
 
 @given(st.sampled_from(QUERIES), elements("am"), elements("bn"), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_they_pass_through_every_operator(query, left, right, buckets, cuts):
     plan = bind(DECLARED + query).queries[-1].plan
     streams = {"s": left, "t": right}

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tidegate.physical.threshold_alert.kernels.combinations import (
     CombinationSample,
@@ -48,7 +49,7 @@ def by_definition(members: Members, near: Nearness) -> set[tuple[int, ...]]:
 
 
 @given(cases(), st.integers(1, 5))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, Nearness], enough: int) -> None:
     members, near = case
     start, found = 0, list[tuple[int, ...]]()
@@ -60,7 +61,7 @@ def test_each_combination_with_a_new_element_is_found_once(case: tuple[Members, 
 
 
 @given(cases(), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**64 - 1), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_so_many_are_chosen_of_each_cell_as_are_wanted(case, many, enough, key, data) -> None:
     members, near = case
     cells, every = SpreadCells(many, int(near.most.max())), sorted(by_definition(members, near))

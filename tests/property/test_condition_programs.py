@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies.conditions import columns_of_member, conditions, tables
 from support.condition_rows import decide_rows
+from support.examples import examples
 
 from tidegate.expressions.evaluate import evaluate
 from tidegate.expressions.nodes import Expression
@@ -25,7 +26,7 @@ def verdict(expression: Expression, table: pa.RecordBatch) -> tuple[list[bool], 
 
 
 @given(conditions(COLUMNS), tables(COLUMNS, most=6), st.sampled_from([1, 1, 400]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_program_decides_rows_as_their_evaluation_does(expression, table, copies) -> None:
     table = pa.Table.from_batches([table] * copies).combine_chunks().to_batches()[0] if table.num_rows else table
     condition = compile_condition(expression, (NAMES,), computes_loads=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.stepping import (
     INSTANTS,
     Bag,
@@ -65,7 +66,7 @@ def content(window: CountWindow, elements: list[Element], instant: int) -> Bag:
     keys=KEYS,
     emit=st.sampled_from(Emit),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_content_is_that_of_the_definition(
     delivery: Delivery, rows: int | None, slide: int, keys: tuple[str, ...], emit: Emit
 ) -> None:
@@ -87,7 +88,7 @@ def marks(delivery: Delivery) -> list[int]:
 
 
 @given(delivery=deliveries({"left": ROWS}, lengths(3), most=8), rows=st.integers(1, 5), slide=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_instant_of_a_validity_counts(delivery: Delivery, rows: int, slide: int) -> None:
     window = CountWindow(VALIDITIES, rows, slide, ("k",))
     chronons = [(t, t + 1, row) for start, end, row in delivery.streams["left"] for t in range(start, end)]
@@ -95,7 +96,7 @@ def test_every_instant_of_a_validity_counts(delivery: Delivery, rows: int, slide
 
 
 @given(delivery=deliveries({"left": ROWS}, st.just(1), most=16), rows=st.integers(1, 3), keys=KEYS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_reported_early_an_element_comes_when_it_enters_and_when_it_leaves_only(
     delivery: Delivery, rows: int, keys: tuple[str, ...]
 ) -> None:
@@ -106,7 +107,7 @@ def test_reported_early_an_element_comes_when_it_enters_and_when_it_leaves_only(
 
 
 @given(delivery=deliveries({"left": ROWS}, st.just(1), most=16), rows=st.integers(1, 3), keys=KEYS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_at_the_root_an_element_is_reported_once(delivery: Delivery, rows: int, keys: tuple[str, ...]) -> None:
     outcome = run(CountWindow(RAW, rows, 1, keys), delivery)
     came = Counter(tuple(map(canonical, row)) for *_, row in delivery.streams["left"])
@@ -114,7 +115,7 @@ def test_at_the_root_an_element_is_reported_once(delivery: Delivery, rows: int, 
 
 
 @given(delivery=deliveries({"left": ROWS}, st.just(1)), keys=KEYS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_kernel_is_compiled_once_whatever_it_works_on(delivery: Delivery, keys: tuple[str, ...]) -> None:
     for emit in Emit:
         run(CountWindow(RAW, 2, 1, keys), delivery, emit=emit)

@@ -11,6 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from property.test_keyed_join_operator import joined, operator_of
 from property.test_synopses import SHAPES, seeds, world_of
+from support.examples import examples
 
 from tidegate.expressions.nodes import Call, Column, Literal, conjunction
 from tidegate.physical.keyed_join.count_windows import CountedInput
@@ -86,7 +87,7 @@ def compared(random, world, operator):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=seeds, more=st.sampled_from([0, 0, 2, -1, -100]), one_key=st.booleans(), size=st.sampled_from([1, 3, 100]))
 def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, more, one_key, size):
     random = Random(seed)
@@ -99,7 +100,7 @@ def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=seeds, one_key=st.booleans(), rows_only=st.booleans())
 def test_a_lean_join_misses_nothing_while_constraints_hold(shape, seed, one_key, rows_only):
     random = Random(seed)
@@ -109,7 +110,7 @@ def test_a_lean_join_misses_nothing_while_constraints_hold(shape, seed, one_key,
     assert found == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=seeds, shape=st.sampled_from(SHAPES), more=st.sampled_from([-1, -2, -100]))
 def test_a_lean_join_never_has_results_too_many(seed, shape, more):
     random = Random(seed)

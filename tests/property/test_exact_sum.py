@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tidegate.physical.aggregate.kernels import exact_sum
 from tidegate.physical.aggregate.kernels.accumulators import AccumulatorLayout, move_to_layout, trim_sums
@@ -81,7 +82,7 @@ def same(one: float, other: float) -> bool:
 
 
 @given(st.lists(finite, max_size=12))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_sum_is_what_fsum_gives(values: list[float]) -> None:
     total = total_of(values)
     assert total == rounded_once(values)
@@ -90,7 +91,7 @@ def test_a_sum_is_what_fsum_gives(values: list[float]) -> None:
 
 
 @given(st.lists(any_double, max_size=12), st.randoms(use_true_random=False), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_is_taken_away_leaves_no_trace(values: list[float], rng: random.Random, data: st.DataObject) -> None:
     leaving = data.draw(st.sets(st.integers(0, len(values) - 1))) if values else set()
     changes = [(v, 1) for v in values] + [(values[i], -1) for i in leaving]
@@ -137,7 +138,7 @@ def test_carrying_makes_digits_small_and_changes_no_sum(values: list[float], tim
 
 
 @given(st.lists(any_integer, max_size=12), st.randoms(use_true_random=False), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_sums_of_integers_are_exact_and_know_when_they_do_not_fit(
     values: list[int], rng: random.Random, data: st.DataObject
 ) -> None:
@@ -157,7 +158,7 @@ def test_sums_of_integers_are_exact_and_know_when_they_do_not_fit(
 
 
 @given(st.lists(st.tuples(finite, finite), min_size=1, max_size=4))
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_rows_keep_their_sums_when_the_range_of_digits_grows_and_shrinks(pairs: list[tuple[float, float]]) -> None:
     layout, sums = AccumulatorLayout.smallest(2, (INTEGER, DOUBLE)), np.zeros((1, 1 + 2 + 3 + 2), np.int64)
     for step, pair in enumerate(pairs):

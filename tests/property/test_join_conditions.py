@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies.conditions import columns_of_member, conditions, tables
+from support.examples import examples
 
 from tidegate.expressions.evaluate import ERRORS, evaluate
 from tidegate.expressions.nodes import Expression, conjuncts
@@ -87,7 +88,7 @@ def by_definition(
 @given(
     conditions(LEFT + RIGHT), batches(LEFT), batches(RIGHT), st.booleans(), st.sampled_from([1, 3, 1 << 20]), st.data()
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_join_emits_the_pairs_for_which_its_condition_is_true(expression, left, right, keyed, most, data) -> None:
     assume(len(conjuncts(expression)) and compile_condition(expression, NAMES, computes_loads=False) is not None)
     cuts = tuple(data.draw(st.integers(0, len(batch))) for batch in (left, right))

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference.expressions import evaluate
 from reference.values import Failed, is_equal
+from support.examples import examples
 from support.states import through_files
 
 from tidegate.errors import NOWHERE
@@ -245,13 +246,13 @@ def assert_as_defined(result: Result, case: Case) -> None:
     assert all(reason in dead[time, *who] for time, reason, *who in result.dead)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(cases())
 def test_a_join_emits_the_pairs_of_its_definition_however_the_streams_are_cut(case: Case) -> None:
     assert_as_defined(run(case, restarts=False), case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases())
 def test_a_join_goes_on_from_state_that_was_through_files(case: Case) -> None:
     assert_as_defined(run(case, restarts=True), case)
@@ -304,7 +305,7 @@ def crowds(draw: st.DrawFn) -> Case:
     return Case(join, long_crowd("l."), long_crowd("r."), list(zip(*marks, strict=True)))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(crowds())
 def test_long_groups_are_searched_completely(case: Case) -> None:
     assert_as_defined(run(case, restarts=False), case)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_synopses import KINDS, SHAPES, distances, seeds, world_of
+from support.examples import examples
 
 from tidegate.algebra.constraints import ConstraintSettings, Reach
 from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
@@ -106,7 +107,7 @@ def _of_bucket(operator, stream, batch, bucket, buckets):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=seeds, more=st.sampled_from([0, 0, 2, -1, -100]), one_key=st.booleans(), size=st.sampled_from([1, 3, 100]))
 def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, more, one_key, size):
     random = Random(seed)
@@ -118,7 +119,7 @@ def test_an_exact_join_is_the_join_whether_constraints_hold_or_not(shape, seed, 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=seeds, one_key=st.booleans(), rows_only=st.booleans())
 def test_a_lean_join_misses_nothing_while_constraints_hold(shape, seed, one_key, rows_only):
     random = Random(seed)
@@ -127,7 +128,7 @@ def test_a_lean_join_misses_nothing_while_constraints_hold(shape, seed, one_key,
     assert joined(random, world, operator, random.choice([1, 3]) if one_key else 1) == world.expected()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=seeds, shape=st.sampled_from(SHAPES), more=st.sampled_from([-1, -2, -100]))
 def test_a_lean_join_never_has_results_too_many(seed, shape, more):
     random = Random(seed)
@@ -136,7 +137,7 @@ def test_a_lean_join_never_has_results_too_many(seed, shape, more):
     assert not joined(random, world, operator, 1) - world.expected()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=seeds)
 def test_what_is_ordered_is_made_use_of_instead_of_what_is_declared(seed):
     random = Random(seed)

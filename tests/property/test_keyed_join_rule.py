@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, event, given, settings
 from reference.semantics import Elements, failures_of, relations_of
 from reference.values import Row
 from strategies.many_one import SETTINGS, keyed_joins
+from support.examples import examples
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.explain_keyed_join import describe_join_graphs
@@ -19,7 +20,7 @@ from tidegate.optimizer.optimize import optimize
 INSTANTS = range(-1, 16)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(keyed_joins(), SETTINGS)
 def test_the_relation_at_every_instant_stays(case: tuple[Plan, Elements], chosen: ConstraintSettings) -> None:
     plan, rows = case
@@ -32,7 +33,7 @@ def test_the_relation_at_every_instant_stays(case: tuple[Plan, Elements], chosen
     assert bool(describe_join_graphs(better)) == bool(joins)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(keyed_joins())
 def test_the_same_rows_fail_as_before(case: tuple[Plan, Elements]) -> None:
     plan, rows = case

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import Relation, relations_of
 from strategies.many_one_programs import LENGTHS, World, cuts_of, world_of
+from support.examples import examples
 from support.harness import OutputRow, rows_of
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
@@ -124,7 +125,7 @@ def program_of(random: Random, world: World, use: str, mode: str, more: int, sha
     return bind(said + world.declared(more, share) + world.query)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seeds, st.sampled_from([0, -1, -3, -100, -100]), st.sampled_from(["declared"] * 3 + ["monitored", "off"]))
 def test_the_relation_at_every_instant_is_that_of_plain_joins(seed: int, more: int, use: str) -> None:
     random = Random(seed)
@@ -138,7 +139,7 @@ def test_the_relation_at_every_instant_is_that_of_plain_joins(seed: int, more: i
     assert snapshots(found.rows, instants(world)) == expected_of(world, program)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(seeds, st.sampled_from([0, -2, -100]))
 def test_what_is_found_while_streams_run_does_not_change_the_relation(seed: int, more: int) -> None:
     random = Random(seed)
@@ -150,7 +151,7 @@ def test_what_is_found_while_streams_run_does_not_change_the_relation(seed: int,
     assert snapshots(found.rows, instants(world)) == expected_of(world, program)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seeds, st.sampled_from([1, 2, 9]))
 def test_lean_joins_miss_nothing_while_constraints_hold(seed: int, size: int) -> None:
     random = Random(seed)
@@ -161,7 +162,7 @@ def test_lean_joins_miss_nothing_while_constraints_hold(seed: int, size: int) ->
     assert snapshots(found.rows, instants(world)) == expected_of(world, program)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seeds, st.sampled_from([-1, -3, -100]), st.sampled_from(["declared", "monitored"]))
 def test_lean_joins_have_no_result_too_many(seed: int, more: int, use: str) -> None:
     random = Random(seed)
@@ -174,7 +175,7 @@ def test_lean_joins_have_no_result_too_many(seed: int, more: int, use: str) -> N
     assert all(seen[at] <= expected[at] for at in expected)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seeds, st.sampled_from(["declared", "monitored"]), st.sampled_from([0, -100]))
 def test_rows_that_repeat_a_key_are_dead_letters_and_disturb_no_others(seed: int, use: str, more: int) -> None:
     random = Random(seed)

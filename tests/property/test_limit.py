@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.states import through_files
 
 from tidegate.algebra.plan import Order
@@ -117,7 +118,7 @@ def snapshot(rows: Sequence[Element], instant: int) -> Counter:
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
     rows: list[Element] = []
     state, promised = NO_STATE, -FOREVER
@@ -136,7 +137,7 @@ def test_snapshots_are_the_first_rows_of_what_is_valid(run: Run) -> None:
 
 
 @given(st.lists(st.sampled_from([0, 1]), min_size=30, max_size=60), st.lists(st.integers(1, 9), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_many_equal_rows_do_not_change_places_from_step_to_step(values: list[int], marks: list[int]) -> None:
     operator = LimitOperator(SOURCE, (Order("i"),), 3, 1, (), Emit.EARLY)
     elements: list[Element] = [(at % 10, at % 10 + 5 + at % 3, ("a", value, None)) for at, value in enumerate(values)]
@@ -149,7 +150,7 @@ def test_many_equal_rows_do_not_change_places_from_step_to_step(values: list[int
 
 
 @given(runs())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_row_comes_out_when_it_becomes_one_of_the_first_and_when_it_no_longer_is(run: Run) -> None:
     state, pieces = NO_STATE, 0
     for elements, watermark in run.steps:

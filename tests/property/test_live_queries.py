@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import relations_of
+from support.examples import examples
 from support.live import Row, SteppedSession
 
 from tidegate.algebra.plan import Plan
@@ -202,13 +203,13 @@ def overlapping_stories(draw):
 
 
 @given(overlapping_stories(), st.sampled_from([1, 2]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_queries_that_move_to_a_common_plan_stay_exact(actions, buckets):
     run_story(actions, buckets)
 
 
 @given(stories(), st.sampled_from([1, 2]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_each_query_is_exact_from_its_instant_on(actions, buckets):
     run_story(actions, buckets)
 

@@ -19,6 +19,7 @@ from reference.adherence import (
     join_distances,
     scrambling_distances,
 )
+from support.examples import examples
 
 from tidegate.algebra.keyed_join import ConstraintKind
 from tidegate.physical.keyed_join import losses
@@ -32,7 +33,7 @@ from tidegate.time import FOREVER
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
 SEEDS = st.integers(0, 10**9)
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=examples(40), deadline=None)
 DEFINED = {
     ConstraintKind.ARRIVING: lambda all_: join_distances(all_, "time"),
     ConstraintKind.CLUSTERED: lambda all_: clustering_distances([each for each in all_ if each.stream == "P"], "time"),

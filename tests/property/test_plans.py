@@ -9,6 +9,7 @@ from reference.changes import is_finite
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import Elements, elements_of, relations_of
 from strategies.plans import FUNCTIONS, KINDS, deliveries, plans, sources, streams
+from support.examples import examples
 from support.harness import rows_of, run, run_elements, run_sources
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Distinct, Join, Plan, Scan, Window, walk
@@ -44,7 +45,7 @@ def cases(draw: st.DrawFn, /, delay: int, *, crowded: bool = False, **limits):
 
 @modes
 @given(raw_cases(delay=0))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_output_is_the_relation_at_every_instant_of_ordered_streams(optimized, case):
     plan, source, delivery = case
     rows = rows_of(run(plan, source, delivery, delay=0, optimized=optimized))
@@ -53,7 +54,7 @@ def test_output_is_the_relation_at_every_instant_of_ordered_streams(optimized, c
 
 @modes
 @given(raw_cases(delay=3))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_output_is_the_relation_at_every_instant_in_any_order_within_the_delay(optimized, case):
     plan, source, delivery = case
     rows = rows_of(run(plan, source, delivery, delay=3, optimized=optimized))
@@ -62,7 +63,7 @@ def test_output_is_the_relation_at_every_instant_in_any_order_within_the_delay(o
 
 @modes
 @given(cases(delay=2))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_output_is_the_relation_at_every_instant_of_validities_and_tables(optimized, case):
     plan, source, delivery = case
     rows = rows_of(run_sources(plan, source, delivery, optimized=optimized))
@@ -72,7 +73,7 @@ def test_output_is_the_relation_at_every_instant_of_validities_and_tables(optimi
 @modes
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_an_operator_at_the_root_gives_its_relation_at_every_instant(kind, optimized, data):
     depth = data.draw(st.sampled_from([2, 3]))
     plan, source, delivery = data.draw(cases(2, crowded=True, depth=depth, root=kind, without=TAKEN_FOR_GRANTED))
@@ -82,7 +83,7 @@ def test_an_operator_at_the_root_gives_its_relation_at_every_instant(kind, optim
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_an_aggregate_gives_its_relation_at_every_instant(function, data):
     others = (TAKEN_FOR_GRANTED | frozenset(FUNCTIONS) | {"aggregate"}) - {function}
     plan, source, delivery = data.draw(cases(2, crowded=True, depth=2, root="aggregate", without=others))
@@ -91,7 +92,7 @@ def test_an_aggregate_gives_its_relation_at_every_instant(function, data):
 
 @pytest.mark.parametrize("buckets", [1, 2, 5])
 @given(case=cases(delay=0))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_cuts_and_buckets_do_not_change_the_meaning(buckets, case):
     plan, source, delivery = case
     for arrivals in (delivery.arrivals, _at_once(delivery.arrivals)):
@@ -101,7 +102,7 @@ def test_cuts_and_buckets_do_not_change_the_meaning(buckets, case):
 
 @pytest.mark.parametrize(("buckets", "most_pairs"), [(1, 1), (2, 3)])
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_step_that_is_done_in_pieces_means_the_same(buckets, most_pairs, data):
     root = data.draw(st.sampled_from(["join", "aggregate", "semi_join"]))
     plan, source, delivery = data.draw(cases(2, crowded=True, depth=3, root=root))
@@ -125,7 +126,7 @@ PAIRED = {"join", "semi_join", "union", "map", "window"}
 @modes
 @pytest.mark.parametrize("kinds", [MOVED, PAIRED], ids=["moved", "paired"])
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_first_and_last_go_by_own_time_whatever_moved_the_elements(kinds, optimized, data):
     without = OWN_TIMES - kinds - {"first", "last"}
     plan, source, delivery = data.draw(cases(2, crowded=True, depth=3, root="aggregate", without=without))
@@ -162,7 +163,7 @@ def granular_cases(draw):
 
 @modes
 @given(granular_cases())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_window_over_groups_in_granules_counts_each_granule_once(optimized, case):
     plan, source, delivery = case
     rows = rows_of(run_sources(plan, source, delivery, optimized=optimized))
@@ -172,7 +173,7 @@ def test_a_window_over_groups_in_granules_counts_each_granule_once(optimized, ca
 @modes
 @pytest.mark.parametrize("root", ["validity_window", "count_window", "distinct", "semi_join", "set_operation"])
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_windows_over_elements_that_last_take_each_granule_or_whole_elements(root, optimized, data):
     without = frozenset(KINDS) - {"validity_window", "granularity", "window", "union", "join", "aggregate"}
     plan, source, delivery = data.draw(cases(2, crowded=True, depth=4, root=root, without=without))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from reference.semantics import Elements, relations_of
 from reference.threshold_plans import as_joins
+from support.examples import examples
 
 from tidegate.algebra.plan import (
     Aggregate,
@@ -342,7 +343,7 @@ def test_every_rule_has_plans_to_be_tried_on() -> None:
 
 @pytest.mark.parametrize("rule", [*RULES, reorder_joins, extend_whole_elements], ids=lambda rule: rule.name)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
     plan = data.draw(made(rule.name))
     better = apply_rule(rule, plan)
@@ -354,7 +355,7 @@ def test_a_rule_does_not_change_the_relation_at_any_instant(rule, data) -> None:
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
 @given(data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data) -> None:
     plan, given_elements = data.draw(made(name)), data.draw(GIVEN)
     expected = relations_of(plan, given_elements, INSTANTS)
@@ -364,7 +365,7 @@ def test_all_rules_and_the_pruning_of_columns_together_do_not_either(name, data)
 
 @pytest.mark.parametrize("rule", [r for r in RULES if r.scope is Scope.REGION], ids=lambda rule: rule.name)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_conventional_rule_starts_at_an_operator_of_a_region(rule, data) -> None:
     plan = data.draw(made(rule.name))
     assume(apply_rule(rule, plan) is not None)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tidegate.expressions.nodes import Call, Column, Expression, Literal
 from tidegate.physical.common.batch import Batch
@@ -46,7 +47,7 @@ def batch_of(values: list[tuple[int | None, float | None]]) -> Batch:
     return Batch(start, start + 1, pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.arrow))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(rows, st.lists(predicates, min_size=1, max_size=4), st.sampled_from([1, 2]), st.sampled_from([0.5, 1.0]))
 def test_filters_that_share_an_order_select_the_same(values, asked, sort_from, largest_part):
     shared, before = batch_of(values), (selections.SORT_FROM, selections.LARGEST_PART)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.stepping import (
     INSTANTS,
     Bag,
@@ -56,7 +57,7 @@ def bag(delivery: Delivery, stream: str, instant: int) -> Bag:
 
 @pytest.mark.parametrize("rule", list(SetRule))
 @given(delivery=deliveries({"left": ROWS, "right": ROWS}, lengths(5, endless=True)), emit=st.sampled_from(Emit))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_set_operation_counts_rows_as_its_rule_says(rule: SetRule, delivery: Delivery, emit: Emit) -> None:
     def expected(instant: int) -> Bag:
         left, right = (bag(delivery, side, instant) for side in ("left", "right"))
@@ -73,7 +74,7 @@ def test_a_stream_without_itself_is_empty() -> None:
 
 @pytest.mark.parametrize("change", list(Change))
 @given(delivery=deliveries({"left": ROWS}, lengths(5, endless=True), most=14), emit=st.sampled_from(Emit))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_changes_are_differences_between_neighbouring_instants(change: Change, delivery: Delivery, emit: Emit) -> None:
     def expected(instant: int) -> Bag:
         before, now, after = (bag(delivery, "left", instant + d) for d in (-1, 0, 1))
@@ -121,7 +122,7 @@ def matches(left: tuple[Any, ...], right: tuple[Any, ...], *, equal: bool, less:
     anti=st.booleans(),
     emit=st.sampled_from(Emit),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_semi_and_anti_joins_keep_elements_as_often_as_they_were(
     predicate: Expression, equal: bool, less: bool, delivery: Delivery, anti: bool, emit: Emit
 ) -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 from tidegate.expressions.shape.intervals import Interval, between, point
 from tidegate.expressions.shape.smooth import SMOOTH, enclose_power
@@ -33,7 +34,7 @@ def has(interval: Interval, value: Fraction) -> bool:
     return (low == -math.inf or Fraction(low) <= value) and (high == math.inf or value <= Fraction(high))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(intervals(), intervals())
 def test_sums_products_and_quotients_lie_within(a, b):
     (one, x), (other, y) = a, b
@@ -47,7 +48,7 @@ def test_sums_products_and_quotients_lie_within(a, b):
             assert has(one / other, x / y)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(intervals())
 def test_squares_magnitudes_and_whole_powers_lie_within(a):
     interval, x = a
@@ -62,7 +63,7 @@ def test_squares_magnitudes_and_whole_powers_lie_within(a):
                 assert has(enclose_power(interval, float(exponent)), x**exponent)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.floats(-700, 700), st.floats(1e-300, 1e300))
 def test_exponentials_logarithms_and_roots_lie_within(x, y):
     with localcontext() as context, np.errstate(all="ignore"):
@@ -75,7 +76,7 @@ def test_exponentials_logarithms_and_roots_lie_within(x, y):
             assert has(enclose_power(point(y), exponent), Fraction(Decimal(y) ** Decimal(exponent)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.floats(-20, 20), st.floats(0, 10), st.floats(0, 1))
 def test_waves_lie_within(low, width, share):
     with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reference.instants import interesting_instants_of, snapshots
 from reference.semantics import elements_of, relations_of
 from strategies.plans import deliveries, plans, streams
+from support.examples import examples
 from support.harness import _table, job_of, rows_of
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Join, Map, Output, Plan
@@ -46,7 +47,7 @@ def programs(draw):
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_shared_parts_serve_each_query_as_if_it_were_alone(program):
     queries, source, delivery = program
     shared = share_subplans([optimize(plan)[0] for plan in queries])

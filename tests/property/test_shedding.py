@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.shedding import Shedding, Tuple, window_join
+from support.examples import examples
 from support.sets import sets_of
 
 from benchmarks.support.shedding_data import SECOND, Workload, batches
@@ -115,7 +116,7 @@ def pairs_of(answer):
     return list(zip(answer.left.tolist(), answer.right.tolist(), strict=True))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", list(Method))
 @given(seed=seeds)
@@ -136,14 +137,14 @@ def compare_with_definition(kind, method, seed):
     assert all(answer.results_share == 1.0 and answer.compared == answer.volume for answer in answers)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=seeds)
 def test_sets_with_many_different_items_are_merged_with_the_same_result(seed):
     with patch.object(matching, "MOST_BIT_ITEMS", 0):
         compare_with_definition("sets", Method.NESTED, seed)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=seeds)
 def test_few_elements_in_many_slots_are_dealt_with_together(kind, seed):
@@ -151,7 +152,7 @@ def test_few_elements_in_many_slots_are_dealt_with_together(kind, seed):
         compare_with_definition(kind, Method.FILTERED, seed)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=seeds)
 def test_where_elements_are_kept_in_several_blocks_every_pair_is_found_in_one(kind, seed):
@@ -174,7 +175,7 @@ def test_where_elements_are_kept_in_several_blocks_every_pair_is_found_in_one(ki
     assert set(found) == everything if exact else set(found) <= everything
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=seeds)
 def test_where_sums_are_in_doubt_no_pair_is_missing_that_an_exact_sum_would_find(seed):
     random = Random(seed)
@@ -194,7 +195,7 @@ def test_where_sums_are_in_doubt_no_pair_is_missing_that_an_exact_sum_would_find
     assert exact <= set(map(tuple, found.tolist()))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=seeds)
 def test_any_predicate_may_decide(seed):
     world = world_of(Random(seed), "whole")
@@ -204,7 +205,7 @@ def test_any_predicate_may_decide(seed):
     assert sorted(found) == sorted(pair for pair in everything if sum(pair) % 3 == 0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(seed=seeds)
 def test_under_a_budget_the_pairs_are_those_of_the_reference(seed):
     random = Random(seed)
@@ -248,7 +249,7 @@ def tuples_of(arrivals):
     return [Tuple(int(a), int(b), int(c), d, int(e)) for a, b, c, d, e in zip(*given, strict=True)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=seeds)
 def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
     random = Random(seed)
@@ -260,7 +261,7 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
     assert all(a.compared <= budget + a.calls * most for a, budget in zip(answers, budgets, strict=True))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=seeds)
 def test_a_saved_state_goes_on_as_if_it_had_not_been_saved(seed):
     random = Random(seed)
@@ -284,7 +285,7 @@ def test_a_saved_state_goes_on_as_if_it_had_not_been_saved(seed):
         assert pairs_of(again) == pairs_of(answer)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=seeds)
 def test_what_was_stopped_is_repeated_by_its_number_of_calls(seed):
     random = Random(seed)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.recorded import recorded
 
 from tidegate.algebra.similarity_join import NO_SHEDDING, Measure, Policy, Shedding, SimilarityCondition, Utility
@@ -253,7 +254,7 @@ def lettered(dead, case: Case):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=seeds)
 def test_all_buckets_together_emit_what_a_plain_join_does(measure, seed):
     case = case_of(seed, measure)
@@ -265,7 +266,7 @@ def test_all_buckets_together_emit_what_a_plain_join_does(measure, seed):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_a_state_that_was_written_and_read_goes_on_as_before(measure, seed):
     for policy in (Policy.OFF, Policy.ON, Policy.DROP):
@@ -280,7 +281,7 @@ def without_clocks(reports):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_with_too_small_a_budget_the_results_are_some_of_them_and_always_the_same(measure, seed):
     random = Random(seed)
@@ -295,7 +296,7 @@ def test_with_too_small_a_budget_the_results_are_some_of_them_and_always_the_sam
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_a_budget_that_is_enough_leaves_nothing_out(measure, seed):
     for policy in (Policy.ON, Policy.DROP):
@@ -309,7 +310,7 @@ def test_a_budget_that_is_enough_leaves_nothing_out(measure, seed):
         assert shed.history == ()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=seeds)
 def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
     budget = Random(seed).choice([0, 10, 100])
@@ -322,7 +323,7 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
             assert report.budget == budget / case.buckets
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=seeds)
 def test_utilities_never_change_what_a_pair_is(seed):
     types = (Column("l.n", Type.INT), call("-", Column("r.v", Type.DOUBLE), number(0.5)))
@@ -336,7 +337,7 @@ def test_utilities_never_change_what_a_pair_is(seed):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_a_side_that_is_forgotten_is_met_by_nothing(which, seed):
     case = case_of(seed, Measure.OVERLAP)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import Elements, failures_of, relations_of
 from reference.values import Row, canonical, fit
+from support.examples import examples
 from support.harness import rows_of, run_elements
 
 from tidegate.algebra.plan import Plan, walk
@@ -97,7 +98,7 @@ def joins(plan: Plan) -> list[SimilarityJoin]:
 
 
 @given(plans(), SHEDDING, elements(), elements())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_relation_at_every_instant_stays(plan: Plan, shedding: Shedding, left, right) -> None:
     streams = {"s": left, "t": right}
     better, _ = optimize(plan, shedding=shedding)
@@ -107,7 +108,7 @@ def test_the_relation_at_every_instant_stays(plan: Plan, shedding: Shedding, lef
 
 
 @given(plans(), SHEDDING, elements(), elements())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_the_same_rows_fail_as_before(plan: Plan, shedding: Shedding, left, right) -> None:
     streams = {"s": left, "t": right}
     before, _ = apply_rules(plan, RULES)
@@ -120,7 +121,7 @@ def _failed(plan: Plan, streams: Elements) -> Counter[tuple[frozenset[str], Row]
 
 
 @given(plans(), SHEDDING, elements(), elements(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_it_runs_as_it_is_defined(plan: Plan, shedding: Shedding, left, right, buckets: int, cuts: int) -> None:
     streams = {"s": left or right, "t": right or left}
     if not left and not right:
@@ -138,7 +139,7 @@ def test_all_but_what_can_overflow_is_found_by_likeness(term: str) -> None:
 
 
 @given(elements(), elements(), st.sampled_from(WINDOWS), st.integers(1, 3), st.integers(1, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_so_does_a_join_with_a_table(left, right, window: str, buckets: int, cuts: int) -> None:
     declared = DECLARED.replace("STREAM t", "TABLE t")
     query = f"SELECT s.few AS a, t.few AS b FROM s {window}, t WHERE OVERLAP(s.ids, t.longs) >= 1"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.range_sliding import SlidingBruteForce
 from reference.ranges import Query
+from support.examples import examples
 
 from tidegate.physical.subscriptions.kernels import batch_sweep, sliding_search, sliding_weights
 from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
@@ -100,7 +101,7 @@ def equal(parts, others):
 
 
 @pytest.mark.parametrize("swept", [True, False])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(history=histories(), length=st.integers(1, 6), repeats=st.booleans(), sizes=sizes)
 def test_queries_mature_as_defined_whatever_happens_between(swept, history, length, repeats, sizes):
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +180,7 @@ def check_rest(tracker, expected):
     assert dict(zip(ranges.id.tolist(), lacking.tolist(), strict=True)) == lacked
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 3), st.booleans(), st.booleans(), st.integers(0, 10**6))
 def test_many_queries_of_few_kinds_mature_together(dimensions, keyed, repeats, seed):
     """Enough of them to be counted for all at once, and enough elements for several cuts of a stretch."""

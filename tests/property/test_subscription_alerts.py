@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import range_alarms
 from reference.values import canonical_row
+from support.examples import examples
 from support.harness import rows_of, run_elements
 from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, named, run
 
@@ -58,7 +59,7 @@ def expected(plan: RangeThreshold, delivery: Delivery) -> tuple[Counter[Timed], 
 
 
 @given(plan=plans(), delivery=deliveries({"left": element_rows(), "right": subscription_rows()}, st.just(1), most=14))
-@settings(max_examples=240, deadline=None)
+@settings(max_examples=examples(240), deadline=None)
 def test_alarms_and_dead_letters_are_those_of_the_definition(plan: RangeThreshold, delivery: Delivery) -> None:
     outcome = run(plan, delivery, lowered=lower(plan))
     alarms, dead = expected(plan, delivery)
@@ -73,7 +74,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(plan: RangeThreshol
     buckets=st.sampled_from([1, 2, 3]),
     cuts=st.sampled_from([1, 2, 4]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_number_of_buckets_does_not_matter(
     plan: RangeThreshold, delivery: Delivery, buckets: int, cuts: int
 ) -> None:

@@ -22,6 +22,7 @@ from reference.synopses import (
     scrambling_distances,
     window_join,
 )
+from support.examples import examples
 
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
@@ -148,7 +149,7 @@ def joined(random, world, constraints, exact, cuts=(1, 1, 2, 3, 8, 50)):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=seeds, more=st.sampled_from([0, 0, 1]), one_key=st.booleans(), exact=st.booleans())
 def test_constraints_that_hold_change_no_result(shape, seed, more, one_key, exact):
     random = Random(seed)
@@ -157,7 +158,7 @@ def test_constraints_that_hold_change_no_result(shape, seed, more, one_key, exac
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=seeds, more=st.sampled_from([-1, -2, -100]), one_key=st.booleans(), size=st.sampled_from([1, 2, 3, 100]))
 def test_an_exact_join_misses_nothing_though_constraints_do_not_hold(shape, seed, more, one_key, size):
     random = Random(seed)
@@ -169,7 +170,7 @@ def test_an_exact_join_misses_nothing_though_constraints_do_not_hold(shape, seed
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=seeds, more=st.sampled_from([-1, -2, -100]), one_key=st.booleans())
 def test_a_lean_join_has_no_results_too_many_though_constraints_do_not_hold(shape, seed, more, one_key):
     random = Random(seed)
@@ -206,7 +207,7 @@ def complete(world: World, tuples):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seed=seeds)
 def test_what_is_complete_is_known_and_what_is_said_never_to_join_never_does(shape, seed):
     random = Random(seed)

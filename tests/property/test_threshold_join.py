@@ -12,6 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.alerts import Combination, Element, Near, alarms, needed
+from support.examples import examples
 
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link, demands_on
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal
@@ -205,7 +206,7 @@ def runs(draw: st.DrawFn, *, timeless: bool = False) -> Run:
 
 
 @given(runs())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_alarms_are_true_and_all_those_of_needed_elements_are_raised(run: Run) -> None:
     found: list[list[Combination]] = [[] for _ in run.watches]
     promised = BEGINNING - 100
@@ -228,7 +229,7 @@ def test_alarms_are_true_and_all_those_of_needed_elements_are_raised(run: Run) -
 
 
 @given(runs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_each_alarm_of_all_elements_has_one_at_least_as_great_near_by(run: Run) -> None:
     raised: list[set[Combination]] = [set() for _ in run.watches]
     for step in run.outcomes():
@@ -247,7 +248,7 @@ def test_each_alarm_of_all_elements_has_one_at_least_as_great_near_by(run: Run) 
 
 
 @given(runs(timeless=True))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_what_is_kept_is_what_is_needed(run: Run) -> None:
     (*_, last) = run.outcomes()
     for which in range(run.many):

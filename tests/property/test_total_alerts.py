@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reference.semantics import Memory
 from reference.totals import total_alarms
 from reference.values import canonical_row
+from support.examples import examples
 from support.harness import rows_of, run_elements
 from support.stepping import INSTANTS, Delivery, Timed, canonical, counted_told, deliveries, in_steps, named, run
 
@@ -44,7 +45,7 @@ def test_what_is_within_the_time_of_the_first_instant_to_come_still_counts() -> 
 
 
 @given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshold, delivery: Delivery) -> None:
     outcome = run(plan, delivery)
     alarms, dead = expected(plan, delivery)
@@ -53,7 +54,7 @@ def test_alarms_and_dead_letters_are_those_of_the_definition(plan: TotalThreshol
 
 
 @given(plan=plans(), delivery=deliveries({"left": ROWS}, st.just(1), most=16), buckets=st.sampled_from([1, 3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_number_of_buckets_does_not_matter(plan: TotalThreshold, delivery: Delivery, buckets: int) -> None:
     if not delivery.streams["left"]:
         return

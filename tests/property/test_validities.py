@@ -6,6 +6,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.stepping import INSTANTS, LAST, Bag, Delivery, bag_at, check, deliveries, intervals, lengths, run
 
 from tidegate.algebra.plan import Coalesce, Granularity, Split, Window
@@ -19,7 +20,7 @@ ENDLESS = deliveries({"left": ROWS}, lengths(6, endless=True), most=14)
 
 
 @given(delivery=BOUNDED, length=st.integers(1, 7))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_split_changes_no_instant_and_leaves_nothing_longer(delivery: Delivery, length: int) -> None:
     outcome = run(Split(LEFT, length), delivery)
     check(outcome, {t: bag_at(delivery.streams["left"], t) for t in INSTANTS})
@@ -27,7 +28,7 @@ def test_split_changes_no_instant_and_leaves_nothing_longer(delivery: Delivery, 
 
 
 @given(delivery=ENDLESS, length=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_coalesce_changes_no_instant_and_makes_nothing_too_long(delivery: Delivery, length: int) -> None:
     outcome = run(Coalesce(LEFT, length), delivery)
     given_ = delivery.streams["left"]
@@ -39,7 +40,7 @@ def test_coalesce_changes_no_instant_and_makes_nothing_too_long(delivery: Delive
 
 
 @given(delivery=BOUNDED)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_without_a_bound_nothing_is_left_that_could_be_coalesced(delivery: Delivery) -> None:
     elements = run(Coalesce(LEFT, 10 * LAST), delivery).elements
     starts = Counter((start, row) for start, _, row in elements)
@@ -47,7 +48,7 @@ def test_without_a_bound_nothing_is_left_that_could_be_coalesced(delivery: Deliv
 
 
 @given(delivery=ENDLESS, size=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_granularity_shows_what_is_valid_at_the_last_multiple(delivery: Delivery, size: int) -> None:
     expected = {t: bag_at(delivery.streams["left"], t // size * size) for t in INSTANTS}
     outcome = run(Granularity(LEFT, size), delivery)
@@ -56,7 +57,7 @@ def test_granularity_shows_what_is_valid_at_the_last_multiple(delivery: Delivery
 
 
 @given(delivery=BOUNDED, size=st.integers(1, 6), slide=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_window_extends_every_instant_of_a_validity(delivery: Delivery, size: int, slide: int) -> None:
     def expected(instant: int) -> Bag:
         last = (instant + 1) // slide * slide - 1

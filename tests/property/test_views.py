@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_live_queries import QUERIES, ROWS, TABLE, Story
 from reference.semantics import relations_of
+from support.examples import examples
 
 from tidegate.algebra.plan import Plan
 from tidegate.errors import QueryError
@@ -90,7 +91,7 @@ def view_stories(draw):
 
 
 @given(view_stories(), st.sampled_from([1, 2]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_snapshot_is_what_is_valid_at_its_instant(actions, buckets):
     with tempfile.TemporaryDirectory() as folder:
         story = ViewStory(Path(folder), buckets)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
@@ -368,7 +369,7 @@ SOME_NUMBERS = ["1", "-2", "+3", " 4 ", "5.5", "1e2", "0x1F", "0X1", "nan", "", 
 PLAIN = st.lists(st.sampled_from(SOME_NUMBERS), min_size=1, max_size=4).map(",".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     st.lists(st.one_of(PLAIN, LINES), max_size=8),
     st.sampled_from(["", "\r"]),
@@ -399,7 +400,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS, st.text("aé. ", max_size=2)).map(",".join), min_size=1, max_size=5),
     st.integers(0, 2),

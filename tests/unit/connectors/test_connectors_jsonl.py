@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reading import read_rows
 
 from tidegate.catalog.catalog import SourceStream
@@ -230,7 +231,7 @@ def is_text(line: str) -> bool:
     return line.strip(" \t\r\n") != "" and "\n" not in line
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(LINE.map(lambda line: line.strip(" \t\r\n")).filter(is_text), min_size=1, max_size=4))
 @example(['{"t":1} {"t":2}', "{}"])
 @example(['{"s":"}', '{"}'])

@@ -28,6 +28,7 @@ from reference.values import DIVISION_BY_ZERO, DOMAIN, INVALID_CAST, NAN, OVERFL
 from strategies.expressions import LITERALS, expressions
 from strategies.plans import Streams, deliveries, plans, streams
 from strategies.streams import EXACT
+from support.examples import examples
 
 from tidegate.algebra.plan import Aggregate, AggregateCall, Filter, Join, Map, Output, Plan, Scan, Union, Window, walk
 from tidegate.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal
@@ -301,7 +302,7 @@ def test_an_output_that_is_wrong_at_one_instant_is_noticed() -> None:
             assert_output(wrong, plan, raw)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_relations_change_at_interesting_instants_only(data: st.DataObject) -> None:
     source = data.draw(streams(times=(-3, 6)))
@@ -314,7 +315,7 @@ def test_relations_change_at_interesting_instants_only(data: st.DataObject) -> N
 # ---- the second opinion
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_duckdb_agrees_with_the_reference(data: st.DataObject) -> None:
     source: Streams = data.draw(streams(values=EXACT, times=data.draw(st.sampled_from([(0, 10), (-5, 5)]))))
@@ -329,7 +330,7 @@ def test_duckdb_agrees_with_the_reference(data: st.DataObject) -> None:
 WIDE = Schema.of(i=Type.INT, x=Type.DOUBLE, s=Type.STRING, n=Type.BIGINT, b=Type.BOOLEAN)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), st.sampled_from(WIDE.fields))
 def test_duckdb_agrees_on_expressions(data: st.DataObject, field: Field) -> None:
     columns = {f.name: st.sampled_from(LITERALS[f.type]) for f in WIDE}
@@ -357,7 +358,7 @@ def test_relations_are_close_up_to_rounding_only() -> None:
 # ---- the strategies
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_plans_are_typed_and_their_names_unique(data: st.DataObject) -> None:
     plan = data.draw(plans(data.draw(streams())))
@@ -367,7 +368,7 @@ def test_plans_are_typed_and_their_names_unique(data: st.DataObject) -> None:
             assert len({tuple(f.type for f in each.schema) for each in node.inputs}) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.integers(0, 3))
 def test_deliveries_bring_every_element_once_and_never_late(data: st.DataObject, delay: int) -> None:
     source = data.draw(streams())

@@ -13,6 +13,7 @@ from reference.letters import lasting, letters, row, table
 from reference.semantics import failures, relation_at, relation_of, relations, relations_of
 from reference.values import DIVISION_BY_ZERO, NAN
 from strategies.plans import plans, sources, streams
+from support.examples import examples
 
 from tidegate.algebra.plan import (
     Change,
@@ -153,7 +154,7 @@ def test_rows_that_come_from_one_element_have_a_time_of_their_own() -> None:
 # ---- laws
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_relations_of_validities_change_at_interesting_instants_only(data: st.DataObject) -> None:
     source = data.draw(sources())
@@ -163,7 +164,7 @@ def test_relations_of_validities_change_at_interesting_instants_only(data: st.Da
     assert changes <= set(interesting_instants_of(plan, source.elements))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data(), st.integers(1, 4))
 def test_at_its_own_instants_a_coarser_stream_is_the_finer_one(data: st.DataObject, size: int) -> None:
     """Lemma 20.1."""
@@ -174,7 +175,7 @@ def test_at_its_own_instants_a_coarser_stream_is_the_finer_one(data: st.DataObje
     assert all(coarse[t] == fine[t // size * size] for t in times if t // size * size in fine)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_set_operations_follow_from_difference_and_union(data: st.DataObject) -> None:
     """Formulas (8.12) to (8.14)."""
@@ -196,7 +197,7 @@ def test_set_operations_follow_from_difference_and_union(data: st.DataObject) ->
         assert relations(SetOperation(a, b, rule), source.elements, times) == relations(plan, source.elements, times)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data(), st.integers(1, 4))
 def test_a_window_by_time_is_the_union_of_the_windows_of_its_groups(data: st.DataObject, size: int) -> None:
     source = data.draw(streams(most=1))
@@ -207,7 +208,7 @@ def test_a_window_by_time_is_the_union_of_the_windows_of_its_groups(data: st.Dat
     assert relations(whole, source.elements, times) == relations(parts, source.elements, times)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_what_is_inserted_and_deleted_explains_the_relation(data: st.DataObject) -> None:
     source = data.draw(sources())

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.semantics import relation_at
+from support.examples import examples
 
 from tidegate.algebra.plan import Union, walk
 from tidegate.errors import QueryError
@@ -138,14 +139,14 @@ def theirs(query: str, tables: dict[str, list[tuple[int | None, int | None]]]) -
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(tables=st.fixed_dictionaries({"a": rows, "b": rows, "c": rows}))
 def test_a_query_means_at_an_instant_what_sql_says(query, tables):
     assert ours(query, tables) == theirs(query, tables)
 
 
 @pytest.mark.parametrize("query", COUNTS_OF_NOTHING)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(tables=st.fixed_dictionaries({"a": rows, "b": rows, "c": rows}))
 def test_a_query_that_stands_for_a_value_counts_nothing_as_zero(query, tables):
     assert ours(query, tables) == theirs(query, tables)

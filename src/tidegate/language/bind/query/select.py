@@ -60,9 +60,11 @@ def bind_query(query: syntax.Query, around: BindContext) -> Plan:
         case syntax.WithQuery():
             return bind_query(query.query, bind_definitions(query, around))
         case syntax.QueryWithOptions(options=options):
-            what, place = ("EMIT", query.early or query.changes) if options is None else ("WITH (…)", options.span)
+            with_clause = None if options is None else options.span
+            clauses = (("EMIT EARLY", query.early), ("EMIT CHANGES", query.changes), ("WITH (…)", with_clause))
+            what, place = next((what, place) for what, place in clauses if place is not None)
             hint = "write it at the end of the whole statement"
-            raise QueryError("Q126", f"{what} is not allowed after a part of a query", place or query.span, hint=hint)
+            raise QueryError("Q126", f"{what} is not allowed after a part of a query", place, hint=hint)
         case syntax.Select():
             return cast_bare_nulls(_bind_select(query, around))
 
