@@ -6,13 +6,14 @@ import gc
 import logging
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Literal
 
 from tidegate.cli.signals import StopSignals
 from tidegate.cli.texts import read_statements
 from tidegate.cli.tokens import read_token, refuse_short_token
-from tidegate.errors import TidegateError
+from tidegate.errors import TidegateError, TidegateWarning
 from tidegate.live.session import LiveSession
 from tidegate.service.access import Access
 from tidegate.service.server import Server, listen
@@ -48,13 +49,7 @@ def run_service(options: ServeOptions) -> int:
     access = Access(options.host, token)
     texts = [(file, read_statements(file)) for file in options.files]
     with listen(access, options.port) as listener:  # before Spark is started
-        live = LiveSession(
-            checkpoint=options.checkpoint,
-            runtime=options.runtime,
-            master=options.master,
-            buckets=options.buckets,
-            allowed_paths=(*options.allowed_paths, GENERATOR),
-        )
+        live = _open_session(options)
         with live, StopSignals(live.kill) as signals:
             _run_files(live, texts)
             _shorten_pauses()
@@ -63,6 +58,21 @@ def run_service(options: ServeOptions) -> int:
                 signals.running = True
                 _wait_for_end(live, signals)
     return signals.exit_code
+
+
+def _open_session(options: ServeOptions) -> LiveSession:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TidegateWarning)  # they are shown as other messages are
+        live = LiveSession(
+            checkpoint=options.checkpoint,
+            runtime=options.runtime,
+            master=options.master,
+            buckets=options.buckets,
+            allowed_paths=(*options.allowed_paths, GENERATOR),
+        )
+    for warning in live.warnings:
+        _say(warning.render())
+    return live
 
 
 def _run_files(live: LiveSession, texts: list[tuple[Path, str]]) -> None:

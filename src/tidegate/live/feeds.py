@@ -114,3 +114,32 @@ class ResultFeed:
             self._changed.notify_all()
         if self._on_change is not None:
             self._on_change()
+
+
+class FeedsOfQueries:
+    """The feeds of all queries."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[str, list[ResultFeed]] = {}
+
+    def add(self, query: str, feed: ResultFeed) -> None:
+        self._feeds[query] = [*(each for each in self._feeds.get(query, ()) if not each.closed), feed]
+
+    def add_rows(self, query: str, rows: pa.RecordBatch) -> None:
+        """Add results of a query to its feeds."""
+        for feed in self._feeds.get(query, ()):
+            feed.add(rows)
+
+    def has_reader(self, query: str) -> bool:
+        return any(not feed.closed for feed in self._feeds.get(query, ()))
+
+    def end_query(self, query: str) -> None:
+        """End the feeds of a query that is gone."""
+        for feed in self._feeds.pop(query, ()):
+            feed.end()
+
+    def end_all(self, error: BaseException | None = None) -> None:
+        """End all feeds because the run ended, or failed with an error."""
+        for feeds in list(self._feeds.values()):
+            for feed in feeds:
+                feed.end(error)

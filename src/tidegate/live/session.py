@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,11 +30,13 @@ from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.program import bind
 from tidegate.live.answers import Answer, QueryStatus, snapshot_table
+from tidegate.live.change_queue import ChangeQueue
 from tidegate.live.changes import Prepared, apply_change, end_phases, find_query, prepare
 from tidegate.live.exactness import streams_read
-from tidegate.live.feeds import ResultFeed
+from tidegate.live.feeds import FeedsOfQueries, ResultFeed
 from tidegate.live.paths import refuse_outside
 from tidegate.live.program import LiveQuery, ProgramVersion
+from tidegate.live.runs import RunCallbacks, start_live_run
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram, recover_program
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
 
 _CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, OptimizeQuery, SnapshotQuery)
 T = TypeVar("T")
-
-_SECONDS_BETWEEN_LOOKS = 0.5
-"""Interval at which a statement that waits for the run looks whether the run has failed."""
 
 
 class LiveSession:
@@ -94,8 +92,8 @@ class LiveSession:
         self._changing = threading.Lock()
         self._ready = threading.Event()
         self._is_committing = False
-        self._queue: deque[tuple[Callable[[], object], Future[object]]] = deque()
-        self._feeds: dict[str, list[ResultFeed]] = {}
+        self._queue = ChangeQueue()
+        self._feeds = FeedsOfQueries()
         self._sources: dict[str, Source] = {}
         self._checkpoint = Checkpoint(self._root)
         try:
@@ -204,7 +202,7 @@ class LiveSession:
         return self._add_feed(name, ResultFeed(query_schema(self._live.query(name))))
 
     def _add_feed(self, name: str, feed: ResultFeed) -> ResultFeed:
-        self._feeds[name] = [*(each for each in self._feeds.get(name, ()) if not each.closed), feed]
+        self._feeds.add(name, feed)
         if self.state is not QueryState.RUNNING:
             feed.end(self.error)
         return feed
@@ -213,8 +211,7 @@ class LiveSession:
         """Wait for the end of the run, then end all feeds, with its error if it failed."""
         with suppress(BaseException):
             self._run.wait()
-        for feed in self._all_feeds():
-            feed.end(self.error)
+        self._feeds.end_all(self.error)
 
     # --- the run -------------------------------------------------------------------------------------
 
@@ -248,9 +245,8 @@ class LiveSession:
     def close(self) -> None:
         """Stop the run after the current step. What is registered stays in the checkpoint."""
         self._run.stop()
-        self._fail_waiting()
-        for feed in self._all_feeds():
-            feed.close()
+        self._queue.refuse(QueryError("Q312", "the session is closed"))
+        self._feeds.end_all()
         self._session.close()
 
     def kill(self) -> None:
@@ -304,21 +300,14 @@ class LiveSession:
         StateStore(self._root).keep_stages(job.graph.numbers)
         for name in gone:
             self._run.progress.rows_out.pop(name, None)
-            for feed in self._feeds.pop(name, ()):
-                feed.close()
+            self._feeds.end_query(name)
         self._is_committing = False
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""
         self._ready.wait()
-        while self._queue:
-            change, future = self._queue.popleft()
-            try:
-                future.set_result(change())
-            except Exception as error:
-                future.set_exception(error)
-                if self._is_committing:
-                    raise  # the version is recorded, and must run
+        # Once a version is recorded, it must run.
+        self._queue.apply(lambda: self._is_committing)
         # A text that is being prepared builds on the phases of now.
         if (moment := self._run.moment()).flushed and self._changing.acquire(blocking=False):
             try:
@@ -329,18 +318,7 @@ class LiveSession:
 
     def _submit(self, change: Callable[[], T]) -> T:
         """Run a change between two steps, and wait for it."""
-        future: Future[object] = Future()
-        self._queue.append((change, future))
-        self._run.wake()
-        while True:
-            with suppress(TimeoutError):
-                return future.result(_SECONDS_BETWEEN_LOOKS)  # type: ignore[return-value]
-            self._check_running()
-
-    def _fail_waiting(self) -> None:
-        while self._queue:
-            _, future = self._queue.popleft()
-            future.set_exception(QueryError("Q312", "the session is closed"))
+        return self._queue.submit(change, self._run.wake, self._check_running)
 
     def _check_running(self) -> None:
         if (error := self.error) is not None:
@@ -360,14 +338,7 @@ class LiveSession:
     # --- results -------------------------------------------------------------------------------------
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
-        for feed in self._feeds.get(name, ()):
-            feed.add(rows)
-
-    def _has_reader(self, name: str) -> bool:
-        return any(not feed.closed for feed in self._feeds.get(name, ()))
-
-    def _all_feeds(self) -> Iterator[ResultFeed]:
-        return (feed for feeds in list(self._feeds.values()) for feed in feeds)
+        self._feeds.add_rows(name, rows)
 
     # --- the start -----------------------------------------------------------------------------------
 
@@ -375,7 +346,10 @@ class LiveSession:
         """Return the program of the newest version, and open its sources."""
         content = self._checkpoint.last_program()
         self.is_resumed = content is not None
-        live = recover_program(from_json(ProgramVersion, content) if content else ProgramVersion(), self._table)
+        version = from_json(ProgramVersion, content) if content else ProgramVersion()
+        live, self.warnings = recover_program(version, self._table)
+        for warning in self.warnings:
+            warnings.warn(warning, stacklevel=3)  # points to the user's call
         streams = {s for each in live.running_phases() for s in streams_read(live.compiled[each.number].physical)}
         for stream in sorted(streams):
             self._sources[stream] = open_source(source_stream_of(live.catalog, stream))
@@ -385,29 +359,8 @@ class LiveSession:
     def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
         job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
         StateStore(self._root).keep_stages(job.graph.numbers)
-        forgotten = self._live.version.forgotten
-        if self._session.runtime == "embedded":
-            return LiveEmbeddedRun(
-                job,
-                on_rows=self._on_rows,
-                checkpoint=self._root,
-                between=self._between_steps,
-                forgotten=forgotten,
-                is_wanted=self._has_reader,
-            )
-        from tidegate.runtime.spark.live_runner import LiveSparkRun
-        from tidegate.runtime.spark.session import check_workers
-
-        check_workers(self._session.spark)
-        return LiveSparkRun(
-            job,
-            self._session.spark,
-            on_rows=self._on_rows,
-            checkpoint=self._root,
-            between=self._between_steps,
-            forgotten=forgotten,
-            is_wanted=self._has_reader,
-        )
+        callbacks = RunCallbacks(self._on_rows, self._between_steps, self._feeds.has_reader)
+        return start_live_run(job, self._session, self._root, self._live.version.forgotten, callbacks)
 
 
 def _refuse_shared_sinks(live: LiveProgram) -> None:

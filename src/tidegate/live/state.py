@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
 from tidegate.algebra.plan import Scan
 from tidegate.catalog.catalog import AlterQuery, Catalog, Program, Query
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
-from tidegate.errors import DataError
+from tidegate.errors import TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.live.exactness import operators_with_state, settling_margin, streams_read
-from tidegate.live.program import RUNNING, Phase, ProgramText, ProgramVersion
+from tidegate.live.program import PAUSED, RUNNING, Phase, ProgramText, ProgramVersion
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
@@ -168,21 +168,28 @@ def compile_live(
     return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
 
 
-def recover_program(version: ProgramVersion, table: SubplanTable) -> LiveProgram:
-    """Return the program of a version: bind its texts in order, and compile its phases."""
-    program = LiveProgram(version)
+def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveProgram, tuple[TidegateWarning, ...]]:
+    """Return the program of a version: bind its texts in order, and compile its phases.
+
+    A query whose plan is not the one that its state belongs to, for example after an upgrade, is paused: a warning says
+    so. All others go on.
+    """
     catalog, bound = Catalog(), dict[int, Program]()
     for text in version.texts:
         bound[text.number] = bind(text.text, catalog, _placeholders(text, catalog, bound), live=True)
         catalog = bound[text.number].catalog
-    program = replace(program, catalog=catalog, bound=bound)
     compiled: dict[int, CompiledPhase] = {}
     for phase in version.phases:
         own = bound[phase.definition.text]
         query = replace(defined_queries(own)[phase.definition.position], name=phase.query)
         compiled[phase.number] = compile_live(own, query, table, phase.number, phase.advice)
-        _refuse_another_plan(phase, compiled[phase.number])
-    return replace(program, compiled=compiled)
+    changed = {
+        phase.query: _another_plan_warning(phase, compiled[phase.number])
+        for phase in version.phases
+        if not phase.is_over and compiled[phase.number].identity != phase.identity
+    }
+    program = LiveProgram(_pause_queries(version, changed), catalog, bound, compiled)
+    return program, tuple(changed.values())
 
 
 def _placeholders(text: ProgramText, catalog: Catalog, bound: Mapping[int, Program]) -> Iterable[Query]:
@@ -194,12 +201,20 @@ def _placeholders(text: ProgramText, catalog: Catalog, bound: Mapping[int, Progr
     ]
 
 
-def _refuse_another_plan(phase: Phase, compiled: CompiledPhase) -> None:
-    """Refuse a phase whose plan is not the one that its state belongs to, for example after an upgrade."""
-    if compiled.identity != phase.identity:
-        old, new = ({"queries": {phase.query: identity}} for identity in (phase.identity, compiled.identity))
-        shown = "\n   ".join(
-            [f"query '{phase.query}' is compiled to another plan than before", *describe_differences(old, new)]
-        )
-        hint = f"use the version of Tidegate that registered it to drop the query: DROP QUERY {phase.query}"
-        raise DataError("D309", shown, hint=hint)
+def _pause_queries(version: ProgramVersion, names: Collection[str]) -> ProgramVersion:
+    return replace(
+        version,
+        queries=tuple(replace(q, state=PAUSED) if q.name in names else q for q in version.queries),
+        phases=tuple(replace(p, is_over=p.is_over or p.query in names) for p in version.phases),
+    )
+
+
+def _another_plan_warning(phase: Phase, compiled: CompiledPhase) -> TidegateWarning:
+    old, new = ({"queries": {phase.query: identity}} for identity in (phase.identity, compiled.identity))
+    told = f"query '{phase.query}' is paused: it is compiled to another plan than before, which its state does not fit"
+    shown = "\n   ".join([told, *describe_differences(old, new)[1:]])
+    hint = (
+        f"RESUME QUERY {phase.query} continues it, exact from a new instant; "
+        "to miss nothing, continue with the version of Tidegate that ran it before"
+    )
+    return TidegateWarning("W320", shown, hint=hint)

@@ -9,13 +9,15 @@ import pyarrow as pa
 import pytest
 from support.live import Row, SteppedSession
 
-from tidegate.errors import DataError, QueryError
+from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
+from tidegate.live import state
 from tidegate.live.paths import refuse_outside
 from tidegate.live.session import LiveSession
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.compile import query_identity
 from tidegate.schema import Schema, Type
 
 COUNT = "SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 5) GROUP BY k"
@@ -138,6 +140,23 @@ def test_changes_of_queries_need_a_live_session(statement):
     with pytest.raises(QueryError) as caught:
         bind(f"CREATE STREAM a (t BIGINT) FROM 'a.csv' TIMESTAMP BY t; CREATE QUERY q AS SELECT t FROM a; {statement}")
     assert caught.value.code == "Q317"
+
+
+def test_a_query_that_is_compiled_to_another_plan_is_paused_and_others_go_on(session, tmp_path, monkeypatch):
+    session.execute("CREATE QUERY kept AS SELECT v FROM a; CREATE QUERY changed AS SELECT v + 1 AS v FROM a")
+    session.abandon()
+
+    def identity_after_upgrade(compiled):
+        return query_identity(compiled).replace("v + 1", "1 + v")
+
+    monkeypatch.setattr(state, "query_identity", identity_after_upgrade)
+    with pytest.warns(TidegateWarning, match="query 'changed' is paused(.|\n)*was: (.|\n)*now: "):
+        again = SteppedSession(tmp_path / "checkpoint", session.results)
+    assert [(each.name, each.state) for each in again.queries()] == [("kept", "running"), ("changed", "paused")]
+    again.step()
+    assert set(again.results) == {"kept"}
+    assert "exact from" in again.execute("RESUME QUERY changed")[0].message
+    again.abandon()
 
 
 def test_a_damaged_version_is_refused(session, tmp_path):
