@@ -92,6 +92,8 @@ class Session(Registration):
         _check_settings(runtime, buckets)
         if runtime == "spark" and spark is None:
             _check_spark_is_installed()
+        if spark is not None:
+            _refuse_spark_connect(spark)
         self.runtime: RuntimeName = runtime
         self.master, self.buckets, self.strict = master, buckets, strict
         self.catalog = Catalog()
@@ -348,6 +350,13 @@ class Session(Registration):
         job = replace(job, buckets=self.choose_buckets(where))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
+
+
+def _refuse_spark_connect(spark: SparkSession) -> None:
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        message = "this is a session of Spark Connect, which has no RDDs; steps run as jobs over RDDs"
+        hint = "use a classic session, for example SparkSession.builder.master('spark://…').getOrCreate()"
+        raise QueryError("Q311", message, hint=hint)
 
 
 def _check_spark_is_installed() -> None:

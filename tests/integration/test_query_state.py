@@ -170,3 +170,10 @@ def test_the_package_lists_what_it_offers():
     assert set(tidegate.__all__) < set(dir(tidegate))
     assert [name for name in dir(tidegate) if not name.startswith("__")] == sorted(tidegate.__all__)
     assert tidegate.QueryState("failed") is tidegate.QueryState.FAILED
+
+
+def test_a_session_of_spark_connect_is_refused():
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(QueryError, match="Spark Connect, which has no RDDs") as raised:
+        Session(spark=remote)
+    assert raised.value.code == "Q311"
