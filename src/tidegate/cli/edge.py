@@ -54,7 +54,9 @@ def edge(
     format: Annotated[LineFormat, typer.Option(help="Format of the rows.")] = LineFormat.CSV,  # noqa: A002 - the option's name
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print a summary.")] = False,
 ) -> None:
-    """Pass on the rows of standard input that a threshold alert may need, and omit the others.
+    """Pass on the rows that a threshold alert may need.
+
+    The rows of standard input that cannot change whether an alarm is raised are omitted.
 
     Rows keep all their columns. Each row is held until the command can decide
     whether to omit it, so rows of different keys may come out in another order.

@@ -32,6 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # the import of Rich would take longer than all else
 )
 
 Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
@@ -126,7 +127,10 @@ def explain(
 
 @app.command()
 def check(query: QueryFile, strict: Strict = False) -> None:
-    """Check the queries in a file, without running them or reading data."""
+    """Check the queries in a file, without running them.
+
+    No data is read.
+    """
     from tidegate.cli.queries import check_queries
 
     print("\n".join(check_queries(query, strict=strict)))
@@ -142,7 +146,10 @@ def constraints(
         ),
     ] = None,
 ) -> None:
-    """Print the constraints of the streams in a file, and what a run found about them, without running anything."""
+    """Print the constraints of streams, and what runs found.
+
+    Nothing is run.
+    """
     from tidegate.cli.queries import list_constraints
 
     print(list_constraints(query, checkpoint))
@@ -150,7 +157,7 @@ def constraints(
 
 @app.command()
 def prepare() -> None:
-    """Make the first queries start faster: compile what they need, once.
+    """Compile what queries need, so that they start faster.
 
     This compiles the kernels of all features, and stores the classes of Spark's
     Java process if Spark is installed. It takes a minute or two. Without it, each

@@ -48,7 +48,9 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Start a service in which queries are registered, changed and dropped while everything runs.
+    """Start a service whose queries come and go while it runs.
+
+    Queries are registered, changed and dropped, and nothing else is disturbed.
 
     All that is registered is kept in the checkpoint and survives a restart.
     Statements come from FILE.sql, `tidegate sql`, Python (`tidegate.connect`)

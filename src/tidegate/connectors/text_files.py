@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.arrays import Ints
+from tidegate.arrays import Bytes, Ints
 from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.file_ranges import open_listed_file
 from tidegate.connectors.files import File, FileSet, to_bad_file_error
@@ -215,12 +215,23 @@ def _join_lines(text: bytes, lines: pa.Array, rules: LineRules, whole: int, *, i
     ends = _text_offsets(lines)[1:] + np.arange(len(lines))
     breaks = int((ends < whole).sum())
     data = np.frombuffer(text, np.uint8)
-    starts, taken = record_starts(data, ends, ord(rules.delimiter), ord(rules.quote), rules.limit, is_final)
+    starts, taken = _find_rows(text, data, ends, rules, is_final=is_final)
     size = min(int(ends[taken - 1]) + 1, whole) if taken else 0
     if len(starts) == taken:
         return _CompleteRows(lines.slice(0, taken), None, size, min(taken, breaks))
     lists = pa.ListArray.from_arrays(pa.array(np.append(starts, taken), pa.int32()), lines)
     return _CompleteRows(pc.binary_join(lists, b"\n"), starts, size, min(taken, breaks))
+
+
+def _find_rows(text: bytes, data: Bytes, ends: Ints, rules: LineRules, *, is_final: bool) -> tuple[Ints, int]:
+    """Return the first line of each row, and the number of lines of these rows; `ends` are those of all lines."""
+    marks = ord(rules.delimiter), ord(rules.quote), rules.limit
+    # Often only the names of columns are quoted. Where no quote is open, lines without quotes are rows.
+    quoted = int(np.searchsorted(ends, text.rfind(rules.quote.encode()))) + 1
+    starts, taken = record_starts(data, ends[:quoted], *marks, quoted == len(ends) and is_final)
+    if taken == quoted:
+        return np.concatenate((starts, np.arange(quoted, len(ends)))), len(ends)
+    return record_starts(data, ends, *marks, is_final)
 
 
 def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules, end: int) -> Iterator[_FileRows]:

@@ -154,10 +154,14 @@ class Engine:
         only: Mapping[str, Collection[int]] = NO_READERS,
     ) -> Outbox:
         began = perf_counter() if began is None else began
-        boxes, rows = _StepBoxes(self.job), Counter[str]()
+        boxes, rows, elements = _StepBoxes(self.job), Counter[str](), list(elements)
         for stream, batch in elements:
-            boxes.accept(run_readers(self.job.graph, stream, batch, self.job.buckets, only.get(stream)))
             rows[stream] += len(batch)
+        graph, buckets = self.job.graph, self.job.buckets
+        for outbox in map_in_threads(
+            lambda each: run_readers(graph, *each, buckets, only.get(each[0])), elements, rows=rows.total()
+        ):
+            boxes.accept(outbox)
         self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
         self._run_levels(boxes, watermarks, deliver, keep=True)
         self.watermarks = watermarks

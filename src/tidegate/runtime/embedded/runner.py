@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter, time
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from tidegate.runtime.job import (
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateSize, StateStore
+from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
 
@@ -68,6 +70,8 @@ class EmbeddedRun(BackgroundRun):
         """Phases that are over and whose results were emitted; only in a live graph."""
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._time_passed = BEGINNING
+        self._rows_before = rows_per_step
+        """Rows that the step before has read."""
         self._stopping = threading.Event()
         with self._hold_lock(checkpoint):
             self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
@@ -131,7 +135,11 @@ class EmbeddedRun(BackgroundRun):
         self.engine.phases.take()
         with self.engine.phases.measure("read"):
             tables = self.job.tables_to_read(self.tables)
-            found = {s: each.read_next(self.rows_per_step, growing=growing) for s, each in self._inputs.items()}
+            read = partial(StreamInput.read_next, rows=self.rows_per_step, growing=growing)
+            # After a step with many rows, many more are probably waiting.
+            parts = map_in_threads(read, list(self._inputs.values()), rows=self._rows_before)
+            found = dict(zip(self._inputs, parts, strict=True))
+            self._rows_before = sum(batch.num_rows for each in parts for batch in each.batches)
         if not is_due and not tables and not any(each.batches for each in found.values()):
             return False
         self._run_step(found, self._intend_step(found, tables))
