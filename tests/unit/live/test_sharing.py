@@ -82,6 +82,10 @@ def lab(tmp_path: Path) -> Lab:
         # A sum of integers can overflow, and then its group is no result: only queries with the same sum share.
         (f"SELECT k, SUM(v) AS s, MAX(v) AS m {GROUPED}", f"SELECT MAX(v) AS m {GROUPED}", None),
         (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT y.w FROM {JOINED}", None),
+        # Other groups, and other rows.
+        (f"SELECT k, MAX(v) AS m {GROUPED}", "SELECT MAX(v) AS m FROM a WINDOW(RANGE 10)", None),
+        (f"SELECT k, MAX(v) AS m {GROUPED}", "SELECT MAX(v) AS m FROM a WINDOW(RANGE 10) WHERE v < 3 GROUP BY k", None),
+        (f"SELECT k, MAX(v) AS m {GROUPED}", "SELECT MAX(v) AS m FROM a WINDOW(RANGE 9) GROUP BY k", None),
         # DISTINCT sees whole rows.
         ("SELECT DISTINCT k, v FROM a WINDOW(RANGE 10)", "SELECT DISTINCT k FROM a WINDOW(RANGE 10)", None),
     ],
