@@ -37,7 +37,7 @@ from tidegate.algebra.properties.calls import call_can_fail
 from tidegate.expressions.functions.resolve import can_fail
 from tidegate.expressions.nodes import Column, Expression
 from tidegate.optimizer.names import rename
-from tidegate.optimizer.plan_keys import parameters, plan_key
+from tidegate.optimizer.plan_keys import parameters, plan_key, positions
 from tidegate.schema import Schema
 from tidegate.values import value
 
@@ -117,15 +117,10 @@ def _widen_inputs(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
     sides = cast("list[Widened]", found)
     places = {name: place for each in sides for name, place in each.places.items()}
     wide = with_inputs(plan, tuple(each.plan for each in sides))
-    at = _numbers(wide)
+    at = positions(wide)
     if parameters(wide, at) != parameters(other, {name: at[place] for name, place in places.items()}):
         return None
     return Widened(wide, {name: places[name] for name in other.schema.names})
-
-
-def _numbers(plan: Plan) -> dict[str, str]:
-    names = (name for each in inputs(plan) for name in each.schema.names)
-    return {name: f"#{number}" for number, name in enumerate(names)}
 
 
 def _widen_map(plan: Map, other: Map, taken: set[str]) -> Widened | None:
