@@ -49,8 +49,11 @@ def view_stage(live: LiveProgram, view: str) -> tuple[Phase, int]:
     """Return the phase of a view, and the number of the stage that keeps its rows."""
     phase = next((phase for phase in live.running_phases() if phase.query == view), None)
     if phase is None:
-        hint = "run the SELECT after the text that creates the view"
-        raise QueryError("Q323", f"view '{view}' does not run yet", hint=hint)
+        is_paused = any(query.name == view for query in live.version.queries)
+        message = f"view '{view}' is paused" if is_paused else f"view '{view}' does not run yet"
+        created = "run the SELECT after the text that creates the view"
+        hint = f"write DROP VIEW {view}, and create it again" if is_paused else created
+        raise QueryError("Q323", message, hint=hint)
     return phase, live.stage_numbers()[live.live_plan(phase).physical, -1]
 
 

@@ -213,8 +213,8 @@ def _another_plan_warning(phase: Phase, compiled: CompiledPhase) -> TidegateWarn
     old, new = ({"queries": {phase.query: identity}} for identity in (phase.identity, compiled.identity))
     told = f"query '{phase.query}' is paused: it is compiled to another plan than before, which its state does not fit"
     shown = "\n   ".join([told, *describe_differences(old, new)[1:]])
-    hint = (
-        f"RESUME QUERY {phase.query} continues it, exact from a new instant; "
-        "to miss nothing, continue with the version of Tidegate that ran it before"
-    )
+    # Who keeps a copy of a view or a changelog needs it from its beginning.
+    is_kept_elsewhere = compiled.query.is_view or compiled.query.is_changelog
+    what = "drop it, and create it again" if is_kept_elsewhere else f"RESUME QUERY {phase.query} continues it"
+    hint = f"{what}, exact from a new instant; to miss nothing, go on with the version of Tidegate that ran it before"
     return TidegateWarning("W320", shown, hint=hint)

@@ -159,6 +159,30 @@ def test_a_query_that_is_compiled_to_another_plan_is_paused_and_others_go_on(ses
     again.abandon()
 
 
+def test_a_view_that_is_compiled_to_another_plan_is_to_be_created_again(session, tmp_path, monkeypatch):
+    session.execute("CREATE MATERIALIZED VIEW kept AS SELECT v + 1 AS v FROM a WINDOW(RANGE 5)")
+    session.abandon()
+    monkeypatch.setattr(state, "query_identity", lambda compiled: query_identity(compiled) + " changed")
+    with pytest.warns(TidegateWarning, match="query 'kept' is paused") as caught:
+        again = SteppedSession(tmp_path / "checkpoint", session.results)
+    assert "drop it, and create it again" in caught[0].message.hint
+    with pytest.raises(QueryError, match="view 'kept' is paused"):
+        again.execute("SELECT v FROM kept")
+    again.execute("DROP VIEW kept")
+    again.execute("CREATE MATERIALIZED VIEW kept AS SELECT v + 1 AS v FROM a WINDOW(RANGE 5)")
+    again.step()
+    again.execute("SELECT v FROM kept")
+    again.abandon()
+
+
+@pytest.mark.parametrize("change", ["ALTER QUERY kept AS SELECT v FROM a", "PAUSE QUERY kept", "OPTIMIZE QUERY kept"])
+def test_a_view_cannot_be_changed(session, change):
+    session.execute("CREATE MATERIALIZED VIEW kept AS SELECT v FROM a WINDOW(RANGE 5)")
+    with pytest.raises(QueryError) as caught:
+        session.execute(change)
+    assert (caught.value.code, caught.value.hint) == ("Q318", "write DROP VIEW kept, then CREATE MATERIALIZED VIEW")
+
+
 def test_a_damaged_version_is_refused(session, tmp_path):
     session.execute("CREATE QUERY one AS SELECT k FROM a")
     newest = max((tmp_path / "checkpoint" / "programs").iterdir())

@@ -44,6 +44,9 @@ def bind_query_change(
         message = "ALTER, PAUSE, RESUME and OPTIMIZE need a live session: here, queries run until their text ends"
         raise QueryError("Q317", message, statement.span, hint=LIVE_HINT)
     found = next((query for query in known if is_same_name(query.name, name.text)), None)
+    if found is not None and found.is_view:
+        hint = f"write DROP VIEW {found.name}, then CREATE MATERIALIZED VIEW"
+        raise QueryError("Q318", f"'{found.name}' is a view, and cannot be changed", statement.span, hint=hint)
     if found is None or not found.is_alert:
         refuse_unknown_query(name, around.catalog, known)
     assert found is not None
