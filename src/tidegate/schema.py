@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import field
 from enum import Enum
 from itertools import product
 
@@ -42,15 +43,16 @@ class Type(Enum):
     MAP_STRING_BIGINT = pa.map_(pa.string(), pa.int64())
     MAP_STRING_DOUBLE = pa.map_(pa.string(), pa.float64())
 
+    arrow: pa.DataType
+
+    def __init__(self, arrow: pa.DataType) -> None:
+        self.arrow = arrow
+
     @property
     def name(self) -> str:
         """Name of the type in SQL, such as ``ARRAY<INT>``."""
         word, *parts = self._name_.split("_")
         return f"{word}<{', '.join(parts)}>" if parts else word
-
-    @property
-    def arrow(self) -> pa.DataType:
-        return self.value
 
     @property
     def is_integer(self) -> bool:
@@ -85,7 +87,8 @@ class Type(Enum):
     @staticmethod
     def of_arrow(arrow: pa.DataType) -> Type | None:
         """Return the type with exactly this Arrow type, if any."""
-        return next((t for t in Type if t.arrow == arrow), None)
+        # Equal types may have other names for their parts, and then another hash.
+        return _BY_ARROW.get(arrow) or next((t for t in Type if t.arrow == arrow), None)
 
     @staticmethod
     def of_parts(*parts: Type) -> Type | None:
@@ -104,6 +107,8 @@ class Type(Enum):
         written = "".join(text.upper().split())
         return TYPE_NAMES.get(written) or _COLLECTION_NAMES.get(written)
 
+
+_BY_ARROW = {type_.arrow: type_ for type_ in Type}
 
 _COLLECTIONS = {type_.parts: type_ for type_ in Type if type_.parts}
 
@@ -154,18 +159,20 @@ class Schema:
     """Ordered list of named, typed columns. Validity is not a column, because every element has one."""
 
     fields: tuple[Field, ...]
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    arrow: pa.Schema = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Every step reads them, of every schema.
+        object.__setattr__(self, "names", tuple(f.name for f in self.fields))
+        object.__setattr__(self, "arrow", pa.schema([pa.field(f.name, f.type.arrow) for f in self.fields]))
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
+        return Schema, (self.fields,)
 
     @staticmethod
     def of(**types: Type) -> Schema:
         return Schema(tuple(Field(name, type_) for name, type_ in types.items()))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.fields)
-
-    @property
-    def arrow(self) -> pa.Schema:
-        return pa.schema([pa.field(f.name, f.type.arrow) for f in self.fields])
 
     def type_of(self, name: str) -> Type:
         return next(f.type for f in self.fields if f.name == name)

@@ -7,7 +7,7 @@ watermark of one sender). This module creates and consumes them; a runtime moves
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,12 +18,9 @@ from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
-from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
-from tidegate.runtime.stage import FromStream, Stage, StageGraph, StageStep, StepContext, ToQuery, ToStage
+from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace
+from tidegate.runtime.stage import Address, Placement, Stage, StageGraph, StageStep, StepContext, ToQuery
 from tidegate.time import BEGINNING
-
-Address = tuple[int, int]
-"""Address of a port: the number of the stage, and of the port in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,23 +84,21 @@ class Outbox:
     reaches: list[tuple[str, int]] = field(default_factory=list)
     """The largest end of an element that a stage or a query gave, for each of its outputs."""
 
-    def send(self, stage: Stage, step: StageStep, buckets: int, bucket: int = NO_BUCKET) -> None:
-        """Add the outputs of a stage, addressed to the targets of its outlets, and its dead letters."""
-        for target, output in zip(stage.targets, step.outputs, strict=True):
-            match target:
-                case ToQuery(query=query):
-                    if len(output):
-                        self.results.append((query, output))
-                        self.reaches.append((f"query {query}", int(output.end.max())))
-                case ToStage(stage=reader, port=port, keys=keys):
-                    parts = split_by_bucket(output, keys, buckets)
-                    self.parcels.extend(Parcel((reader, port), to, part) for to, part in parts)
-        if step.dead.num_rows:
-            self.dead.append(step.dead)
+    def send(self, stage: Stage, step: StageStep, placement: Placement, bucket: int = NO_BUCKET) -> None:
+        """Add the output of a stage: results, parcels for the stages that its outlets feed, and dead letters."""
+        for target, (output, _) in zip(stage.targets, step.outputs, strict=True):
+            if not isinstance(target, ToQuery):
+                to, parts = (target.stage, target.port), split_by_bucket(output, target.keys, placement.buckets)
+                self.parcels += [Parcel(to, number, part) for number, part in parts]
+            elif len(output):
+                self.results.append((target.query, output))
+                self.reaches.append((f"query {target.query}", int(output.end.max())))
+        self.dead += step.dead
         if step.reach > BEGINNING:
             self.reaches.append((f"stage {stage.number}", step.reach))
-        number = stage.number
-        add_figures(self.figures, {OperatorPlace(number, n, bucket): each for n, each in step.figures.items()})
+        for number, figures in step.figures.items():
+            self.figures[OperatorPlace(stage.number, number, bucket)] = figures
+        self.pairs = max(self.pairs, step.pairs)
 
 
 def reach_of_stage(number: int) -> str:
@@ -128,31 +123,27 @@ def run_readers(
     graph: StageGraph, stream: str, batch: Batch, buckets: int, only: Collection[int] | None = None
 ) -> Outbox:
     """Run the stages that read a source stream over its new elements; `only` selects some of them by number."""
-    outbox = Outbox()
+    outbox, placement = Outbox(), Placement(buckets=buckets)
     for stage in graph.readers[stream]:
         if only is not None and stage.number not in only:
             continue
-        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0])
-        outbox.send(stage, step, buckets)
+        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0], StepContext(placement))
+        outbox.send(stage, step, placement)
     return outbox
 
 
-def run_stage(
-    stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, buckets: int, *, most_pairs: int | None = None
-) -> Chunks:
+def run_stage(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, placement: Placement) -> Chunks:
     """Run a stage in one bucket over its inbox, add its output to the outbox, and return its new state."""
     inputs, watermarks = [], []
     for port, schema in stage.port_schemas.items():
         address = (stage.number, port)
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
-    directives = directives_for_stage(stage, inbox.directives)
-    context = StepContext(directives, inbox.arrived, inbox.bucket, buckets, most_pairs)
-    step = stage.step(state, inputs, watermarks, context)
-    outbox.send(stage, step, buckets, inbox.bucket)
+    directives = directives_for_stage(stage, inbox.directives) if inbox.directives else {}
+    step = stage.step(state, inputs, watermarks, StepContext(placement, directives, inbox.arrived))
+    outbox.send(stage, step, placement, inbox.bucket)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
-    outbox.marks += _marks_for_targets(stage.targets, step.watermarks)
-    outbox.pairs = max(outbox.pairs, step.pairs)
+    outbox.marks += [PortWatermark(address, step.outputs[outlet][1]) for outlet, address in stage.addresses]
     return step.state
 
 
@@ -164,18 +155,12 @@ def runs_in(stage: Stage, bucket: int) -> bool:
 def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[PortWatermark]:
     """Return the marks that stages which read source streams send, given the streams' watermarks."""
     marks: list[PortWatermark] = []
-    for stage in graph.stages_at(0):
-        (feed,) = stage.feeds
-        if isinstance(feed, FromStream) and any(isinstance(target, ToStage) for target in stage.targets):
-            mark = stage.output_watermark(watermarks[feed.stream])
-            marks += _marks_for_targets(stage.targets, [mark] * len(stage.targets))
+    for stream, stage in graph.stream_readers:
+        mark = watermarks[stream]
+        for operator in stage.time_movers:
+            mark = operator.watermark_after(mark)
+        marks += [PortWatermark(address, mark) for _, address in stage.addresses]
     return marks
-
-
-def _marks_for_targets(targets: Sequence[ToStage | ToQuery], watermarks: Sequence[int]) -> list[PortWatermark]:
-    """Return the marks for the readers of a stage's outlets."""
-    pairs = zip(targets, watermarks, strict=True)
-    return [PortWatermark((target.stage, target.port), mark) for target, mark in pairs if isinstance(target, ToStage)]
 
 
 def split_by_bucket(batch: Batch, keys: tuple[str, ...] | None, buckets: int) -> Iterator[tuple[int, Batch]]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from tidegate.physical.common.batch import Batch, Times, concat
 from tidegate.physical.common.operator import TooManyPairs
-from tidegate.runtime.bucket_step import Address, Inbox
+from tidegate.runtime.bucket_step import Inbox
+from tidegate.runtime.stage import Address
 from tidegate.time import BEGINNING, FOREVER
 
 MIN_GROWTH = 1.25

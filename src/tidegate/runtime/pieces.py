@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from tidegate.errors import DataError
 from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
 from tidegate.runtime.bucket_step import (
-    Address,
     Inbox,
     Outbox,
     Parcel,
@@ -25,7 +24,7 @@ from tidegate.runtime.bucket_step import (
 )
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
-from tidegate.runtime.stage import Stage, follows
+from tidegate.runtime.stage import Address, Placement, Stage
 from tidegate.runtime.threads import map_in_threads
 
 MOST_PAIRS = 1 << 20
@@ -55,7 +54,7 @@ class Part:
     @staticmethod
     def of(stages: tuple[Stage, ...], buckets: int, most_pairs: int) -> Part:
         """Return the part of some stages; with steered operators, which report once per step, it never cuts a step."""
-        is_steered = any(follows(type(node.operator), Steered) for stage in stages for node in stage.nodes)
+        is_steered = any(isinstance(node.operator, Steered) for stage in stages for node in stage.nodes)
         return Part(stages, buckets, None if is_steered else most_pairs)
 
 
@@ -115,7 +114,7 @@ def _run_once(part: Part, inboxes: Sequence[Inbox], states: States, most: int | 
 
         def run_bucket(inbox: Inbox, stage: Stage = stage) -> tuple[Chunks, Outbox]:
             made, state = Outbox(), states.get((stage.number, inbox.bucket), NO_STATE)
-            return run_stage(stage, state, inbox, made, part.buckets, most_pairs=most), made
+            return run_stage(stage, state, inbox, made, Placement(inbox.bucket, part.buckets, most)), made
 
         running = [inbox for bucket, inbox in by_bucket.items() if runs_in(stage, bucket)]
         rows = sum(inbox.count_rows(stage.number) for inbox in running)

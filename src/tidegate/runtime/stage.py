@@ -12,18 +12,18 @@ operators below run once per step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from time import perf_counter
-from typing import cast
+from typing import NamedTuple, cast
 
 import pyarrow as pa
 
 from tidegate.expressions.nodes import Expression
-from tidegate.physical.common.batch import Batch, concat_columns
+from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Directive, Report
-from tidegate.physical.common.dead_letters import DEAD_LETTER, NO_DEAD_LETTERS
+from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.physical.common.operator import (
     NO_STATE,
     BucketAware,
@@ -32,11 +32,15 @@ from tidegate.physical.common.operator import (
     Operator,
     PairLimited,
     Steered,
+    Step,
 )
 from tidegate.runtime.figures import OperatorFigures
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING
 from tidegate.values import value
+
+Address = tuple[int, int]
+"""Address of a port: the number of the stage, and of the port in it."""
 
 
 @value
@@ -106,35 +110,70 @@ class Outlet:
     """Who gets results: the query, or in a live graph a phase of it."""
 
 
-@value
-class StepContext:
-    """Input of a stage's operators besides elements: directives by operator number, rows arrived, and the bucket."""
+class Placement(NamedTuple):
+    """Where a stage runs, and how many pairs one of its operators may make."""
 
-    directives: Mapping[int, Directive] = field(default_factory=dict)
-    arrived: Mapping[str, int] = field(default_factory=Counter)
-    """Number of raw rows of each source stream so far, including this step."""
     bucket: int = 0
     buckets: int = 1
     most_pairs: int | None = None
-    """Maximum number of pairs of one operator, which raises `TooManyPairs` beyond it; None is unbounded."""
+    """An operator raises `TooManyPairs` beyond it; None is unbounded."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class PlacedOperator(NamedTuple):
+    """An operator of a stage as it runs at a placement.
+
+    Batches that flow in a stage are numbered: first those of the ports, then the outputs of operators.
+    """
+
+    operator: Operator
+    inputs: tuple[int, ...]
+    query: str
+    """The query that its dead letters belong to."""
+    is_steered: bool = False
+    is_keyed: bool = False
+    """Whether it has state, which is partitioned."""
+
+
+@value
+class StepContext:
+    """Input of a stage's operators besides elements: the placement, directives by operator number, and rows arrived."""
+
+    placement: Placement = Placement()
+    directives: Mapping[int, Directive] = field(default_factory=dict)
+    arrived: Mapping[str, int] = field(default_factory=Counter)
+    """Number of raw rows of each source stream so far, including this step."""
+
+
+@dataclass(slots=True, eq=False)
 class StageStep:
-    """Result of a step of a stage; outputs and watermarks are by outlet."""
+    """Result of a step of a stage."""
 
-    state: Chunks
-    outputs: tuple[Batch, ...]
-    watermarks: tuple[int, ...]
-    dead: pa.RecordBatch
-    reports: Mapping[int, Report]
+    state: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    outputs: tuple[tuple[Batch, int], ...] = ()
+    """Elements and watermark of each outlet."""
+    dead: list[pa.RecordBatch] = field(default_factory=list)
+    reports: dict[int, Report] = field(default_factory=dict)
     """Reports of steered operators, by operator number."""
-    figures: Mapping[int, OperatorFigures]
+    figures: dict[int, OperatorFigures] = field(default_factory=dict)
     """Figures of all operators, by operator number."""
     pairs: int = 0
     """The largest number of pairs that one operator made."""
     reach: int = BEGINNING
     """The largest end of an element that an operator with state gave."""
+
+    def add(self, number: int, placed: PlacedOperator, step: Step, rows_in: int, seconds: float) -> None:
+        """Add the result of an operator."""
+        rows_out = len(step.output)
+        self.figures[number] = OperatorFigures(rows_in, rows_out, step.omitted, seconds, step.watermark)
+        self.pairs = max(self.pairs, step.pairs)
+        if placed.is_keyed and rows_out:
+            self.reach = max(self.reach, int(step.output.end.max()))
+        if step.report is not None:
+            self.reports[number] = step.report
+        for name, chunk in step.state.items():
+            self.state[f"{number}/{name}"] = chunk
+        if step.dead.num_rows:
+            self.dead.append(_with_origin(step.dead, placed.query))
 
 
 @dataclass(frozen=True)  # no slots: what follows from a stage is computed once and cached
@@ -174,15 +213,31 @@ class Stage:
         return found
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
-        """All operators in running order; an operator's position is its number in the state."""
-        return tuple(node for own in self.nodes_of_outlets for node in own)
+    def addresses(self) -> tuple[tuple[int, Address], ...]:
+        """Number and address of each outlet that feeds another stage."""
+        targets = ((number, outlet.target) for number, outlet in enumerate(self.outlets))
+        return tuple((n, (target.stage, target.port)) for n, target in targets if isinstance(target, ToStage))
 
     @cached_property
-    def nodes_of_outlets(self) -> tuple[tuple[Node, ...], ...]:
-        """The operators of each outlet that no earlier outlet has, in running order."""
-        known: set[int] | None = set() if len(self.outlets) > 1 else None
-        return tuple(tuple(_collect_nodes(outlet.root, known)) for outlet in self.outlets)
+    def nodes(self) -> tuple[Node, ...]:
+        """All operators in running order; an operator's position is its number in the state."""
+        return tuple(node for node, _, _ in self._numbered.nodes)
+
+    @cached_property
+    def _numbered(self) -> _NumberedNodes:
+        return _number_nodes(self.outlets, len(self.port_schemas))
+
+    @cached_property
+    def _placed(self) -> dict[Placement, tuple[PlacedOperator, ...]]:
+        return {}
+
+    def place(self, placement: Placement) -> tuple[PlacedOperator, ...]:
+        """Return the operators as they run at a placement, in running order; computed once."""
+        if placement not in self._placed:
+            self._placed[placement] = tuple(
+                _place_operator(node.operator, inputs, query, placement) for node, inputs, query in self._numbered.nodes
+            )
+        return self._placed[placement]
 
     @cached_property
     def descriptions(self) -> tuple[str, ...]:
@@ -198,120 +253,69 @@ class Stage:
         self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int], context: StepContext | None = None
     ) -> StageStep:
         """Run the operators of the stage bottom-up, each once with its part of the state."""
-        run = _StageRun(state, inputs, watermarks, context or StepContext(), remembers=len(self.outlets) > 1)
-        results: list[tuple[Batch, int]] = []
-        letters: list[pa.RecordBatch] = []
-        for outlet in self.outlets:
-            results.append(run.visit(outlet.root))
-            if run.dead:
-                letters += _set_origin(outlet.query, run.dead)
-                run.dead.clear()
-        outputs, marks = zip(*results, strict=True)
-        dead = concat_columns(letters) if letters else NO_DEAD_LETTERS
-        return StageStep(run.kept, outputs, marks, dead, run.reports, run.figures, run.pairs, run.reach)
-
-    def output_watermark(self, watermark: int) -> int:
-        """Return the output watermark for an input watermark, of a stage with one port, one outlet and no state."""
-        for operator in self._time_movers:
-            watermark = operator.watermark_after(watermark)
-        return watermark
+        context = context or StepContext()
+        states, flow = _split_by_operator(state), list(zip(inputs, watermarks, strict=True))
+        made = StageStep()
+        for number, placed in enumerate(self._placed.get(context.placement) or self.place(context.placement)):
+            operator, below = placed.operator, [flow[each] for each in placed.inputs]
+            if placed.is_steered:
+                steered = cast("Steered[Directive, Report, ControlRecord]", operator)
+                operator = steered.with_directive(context.directives.get(number), context.arrived)
+            began = perf_counter()
+            step = operator.step(
+                states.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
+            )
+            made.add(number, placed, step, sum(len(batch) for batch, _ in below), perf_counter() - began)
+            flow.append((step.output, step.watermark))
+        made.outputs = tuple(flow[each] for each in self._numbered.outputs)
+        return made
 
     @cached_property
-    def _time_movers(self) -> tuple[MovesTime, ...]:
+    def time_movers(self) -> tuple[MovesTime, ...]:
+        """Operators that move the watermark, in a stage with one port, one outlet and no state."""
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, MovesTime))
 
 
-def _collect_nodes(root: Node | Port, known: set[int] | None) -> Iterator[Node]:
-    """Yield the operators of a tree bottom-up; with `known`, each object once, unless it is among them."""
-    waiting: list[tuple[Node | Port, bool]] = [(root, False)]
-    while waiting:
-        node, is_ready = waiting.pop()
-        if isinstance(node, Port) or (known is not None and id(node) in known):
-            continue
-        if is_ready:
-            if known is not None:
-                known.add(id(node))
-            yield node
-        else:
-            waiting.append((node, True))
-            waiting += [(each, False) for each in reversed(node.inputs)]
+class _NumberedNodes(NamedTuple):
+    """Operators in running order, each with the numbers of its inputs and its query; and the output of each outlet."""
+
+    nodes: list[tuple[Node, tuple[int, ...], str]]
+    outputs: list[int]
 
 
-class _StageRun:
-    """One step of a stage; operators are numbered in the order of their runs."""
-
-    def __init__(
-        self,
-        state: Chunks,
-        inputs: Sequence[Batch],
-        watermarks: Sequence[int],
-        context: StepContext,
-        *,
-        remembers: bool,
-    ) -> None:
-        self.state = _split_by_operator(state)
-        self.inputs, self.watermarks, self.context = inputs, watermarks, context
-        self.reports: dict[int, Report] = {}
-        self.figures: dict[int, OperatorFigures] = {}
-        self.kept: dict[str, pa.RecordBatch] = {}
-        self.dead: list[pa.RecordBatch] = []
-        self.visited = self.pairs = 0
-        self.reach = BEGINNING
-        # By identity, because outlets share node objects.
-        self.known: dict[int, tuple[Batch, int]] | None = {} if remembers else None
-
-    def visit(self, root: Node | Port) -> tuple[Batch, int]:
-        """Run an operator after all operators below it; without recursion, because plans may be deep."""
-        made: list[tuple[Batch, int]] = []
-        waiting: list[tuple[Node | Port, bool]] = [(root, False)]
+def _number_nodes(outlets: Sequence[Outlet], ports: int) -> _NumberedNodes:
+    """Number the operators, each after all operators below it; without recursion, because plans may be deep."""
+    nodes: list[tuple[Node, tuple[int, ...], str]] = []
+    outputs: list[int] = []
+    # By identity, because outlets share node objects. Within one outlet, each occurrence has its own state.
+    known: dict[int, int] = {}
+    for outlet in outlets:
+        found: list[int] = []
+        waiting: list[tuple[Node | Port, bool]] = [(outlet.root, False)]
         while waiting:
             node, is_ready = waiting.pop()
             if isinstance(node, Port):
-                made.append((self.inputs[node.index], self.watermarks[node.index]))
-            elif self.known is not None and id(node) in self.known:
-                made.append(self.known[id(node)])
+                found.append(node.index)
+            elif id(node) in known and len(outlets) > 1:
+                found.append(known[id(node)])
             elif not is_ready:
                 waiting.append((node, True))
                 waiting += [(each, False) for each in reversed(node.inputs)]
             else:
-                first = len(made) - len(node.inputs)
-                made[first:] = [self.run_node(node, made[first:])]
-                if self.known is not None:
-                    self.known[id(node)] = made[-1]
-        return made[0]
-
-    def run_node(self, node: Node, below: Sequence[tuple[Batch, int]]) -> tuple[Batch, int]:
-        number, self.visited = self.visited, self.visited + 1
-        operator = node.operator
-        if follows(type(operator), BucketAware):
-            operator = cast("BucketAware", operator).for_bucket(self.context.bucket, self.context.buckets)
-        if follows(type(operator), Steered):
-            steered = cast("Steered[Directive, Report, ControlRecord]", operator)
-            operator = steered.with_directive(self.context.directives.get(number), self.context.arrived)
-        if self.context.most_pairs is not None and follows(type(operator), PairLimited):
-            operator = cast("PairLimited", operator).with_pair_limit(self.context.most_pairs)
-        began = perf_counter()
-        step = operator.step(
-            self.state.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
-        )
-        rows_in = sum(len(batch) for batch, _ in below)
-        seconds = perf_counter() - began
-        self.figures[number] = OperatorFigures(rows_in, len(step.output), step.omitted, seconds, step.watermark)
-        self.pairs = max(self.pairs, step.pairs)
-        if operator.partition_keys is not None and len(step.output):
-            self.reach = max(self.reach, int(step.output.end.max()))
-        if step.report is not None:
-            self.reports[number] = step.report
-        self.kept.update({f"{number}/{name}": chunk for name, chunk in step.state.items()})
-        if step.dead.num_rows:
-            self.dead.append(step.dead)
-        return step.output, step.watermark
+                first = len(found) - len(node.inputs)
+                known[id(node)] = ports + len(nodes)
+                nodes.append((node, tuple(found[first:]), outlet.query))
+                found[first:] = [known[id(node)]]
+        outputs += found
+    return _NumberedNodes(nodes, outputs)
 
 
-@cache
-def follows(kind: type, protocol: type) -> bool:
-    """Return whether a class follows a protocol; cached, because the check is slower than many operators."""
-    return issubclass(kind, protocol)
+def _place_operator(operator: Operator, inputs: tuple[int, ...], query: str, placement: Placement) -> PlacedOperator:
+    if isinstance(operator, BucketAware):
+        operator = operator.for_bucket(placement.bucket, placement.buckets)
+    if placement.most_pairs is not None and isinstance(operator, PairLimited):
+        operator = operator.with_pair_limit(placement.most_pairs)
+    return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), operator.partition_keys is not None)
 
 
 @dataclass(frozen=True)  # no slots: what follows from a graph is computed once and cached
@@ -365,6 +369,12 @@ class StageGraph:
         """Source streams in the order of first use."""
         return tuple(self.readers)
 
+    @cached_property
+    def stream_readers(self) -> tuple[tuple[str, Stage], ...]:
+        """Stages that pass on elements of a source stream to other stages, each with its stream."""
+        first = ((stage, stage.feeds[0]) for stage in self.stages if stage.level == 0 and stage.addresses)
+        return tuple((feed.stream, stage) for stage, feed in first if isinstance(feed, FromStream))
+
     def row_conditions(self, stream: str) -> tuple[Expression, ...]:
         """Return for each reader of a stream the condition on the rows that it needs."""
         return tuple(f.wanted for s in self.readers[stream] for f in s.feeds if isinstance(f, FromStream))
@@ -393,9 +403,6 @@ def _split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
     return parts
 
 
-def _set_origin(query: str, dead: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def _with_origin(letters: pa.RecordBatch, query: str) -> pa.RecordBatch:
     """Set the query as the origin of dead letters."""
-    return [
-        letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))
-        for letters in dead
-    ]
+    return letters.set_column(0, DEAD_LETTER.field(0), pa.array([query] * letters.num_rows, pa.string()))

@@ -318,8 +318,9 @@ def test_dead_letters_of_a_shared_part_are_those_of_its_first_query_and_the_rest
         np.array([0]), np.array([9]), pa.RecordBatch.from_pylist([dict.fromkeys(schema.names, 1)], schema.arrow)
     )
     step = stage.step({}, [elements], [10])
-    assert step.dead.column("origin").to_pylist() == ["query_2"] * step.dead.num_rows != []
-    assert [len(output) > 0 for output in step.outputs] == [True, False, True]
+    (dead,) = step.dead
+    assert dead.column("origin").to_pylist() == ["query_2"] * dead.num_rows != []
+    assert [len(output) > 0 for output, _ in step.outputs] == [True, False, True]
 
 
 def test_a_graph_with_shared_parts_survives_the_way_to_a_worker():

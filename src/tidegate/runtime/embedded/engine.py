@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from time import perf_counter
 
 import pyarrow as pa
@@ -13,14 +14,14 @@ from tidegate.connectors.decode import DecodedBatch, Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
+from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
 from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage import Address, Placement, StageGraph
 from tidegate.runtime.state import StateSize, StateStore, Version, add_sizes
 from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
@@ -64,6 +65,9 @@ class Engine:
         self._saved = dict(self.state)
         parts = self.job.graph.parts(range(1, self.job.graph.levels))
         self._parts = tuple(Part.of(stages, self.job.buckets, self.job.most_pairs) for stages in parts)
+        for part, bucket in product(self._parts, range(self.job.buckets)):
+            for stage in part.stages:
+                stage.place(Placement(bucket, self.job.buckets, part.most_pairs))
 
     def step(
         self,

@@ -13,7 +13,7 @@ from tidegate.connectors.ranges import RangeEnd, SourceRange
 from tidegate.connectors.source import RangeReader
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
-from tidegate.runtime.bucket_step import Address, Inbox, Outbox, run_readers, runs_in, source_marks
+from tidegate.runtime.bucket_step import Inbox, Outbox, run_readers, runs_in, source_marks
 from tidegate.runtime.control import encode_values
 from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
@@ -24,6 +24,7 @@ from tidegate.runtime.reload import forget_tables
 from tidegate.runtime.spark.directives import Setup, StepDirective
 from tidegate.runtime.spark.inbox import WANTED
 from tidegate.runtime.spark.rows import PayloadKind, Row, batch_row, value_row
+from tidegate.runtime.stage import Address
 from tidegate.runtime.state import StateSize, StateStore, Version
 
 ROWS_PER_BATCH = 200_000
