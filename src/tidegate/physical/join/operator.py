@@ -7,7 +7,7 @@ side may still arrive: as long as it ends after the other side's watermark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from tidegate.physical.join.kernels.runs import Run
 from tidegate.physical.join.kernels.search import Probe, search
 from tidegate.physical.join.kernels.terms import Combine, Term
 from tidegate.physical.join.kernels.tiers import TIERS, Side, Tiers, load_runs, save_runs, update_side
-from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_equal_keys
+from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_equal_keys, has_exact_hash
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
@@ -67,10 +67,12 @@ class JoinOperator:
     """Number of candidates that are processed together; it bounds their memory."""
     most_output: int | None = None
     """Number of pairs above which a step raises `TooManyPairs`."""
+    schema: Schema = field(init=False, repr=False, compare=False)
+    plan: JoinPlan = field(init=False, repr=False, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return self.left + self.right
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.left + self.right)
+        object.__setattr__(self, "plan", _plan_join(self))
 
     @property
     def partition_keys(self) -> PartitionKeys:
@@ -89,13 +91,12 @@ class JoinOperator:
         return save_runs((), right) if which == 0 else save_runs(left, ())
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        plan = _plan_join(self)
         old_left, old_right = load_runs(state)
-        new_left, new_right = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
-        parts = self._find_pairs(plan, (old_left, new_left), (old_right, new_right))
+        new_left, new_right = self.plan.left.make_run(inputs[0]), self.plan.right.make_run(inputs[1])
+        parts = self._find_pairs((old_left, new_left), (old_right, new_right))
         left = update_side(old_left, new_left, watermarks[1], self.tiers)
         right = update_side(old_right, new_right, watermarks[0], self.tiers)
-        unchanged = _same_runs(old_left, left) and _same_runs(old_right, right)
+        unchanged = old_left == left and old_right == right
         dead = [letters for _, letters in parts if letters is not None]
         output = concat([Batch.empty(self.schema), *(batch for batch, _ in parts)])
         return Step(
@@ -107,14 +108,15 @@ class JoinOperator:
         )
 
     def _find_pairs(
-        self, plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
+        self, left: tuple[Side, Run | None], right: tuple[Side, Run | None]
     ) -> list[tuple[Batch, pa.RecordBatch | None]]:
         """Return the pairs with new elements, and dead letters of those for which the residual fails."""
         parts, made = [], 0
-        searches = _searches(plan, left, right)
+        searches = _searches(self.plan, left, right)
         for at, each in enumerate(searches):
-            for pairs, done in each.find_pairs(plan.most_pairs):
-                decided = list(apply_residual(filter_equal_keys(pairs), plan.residual))
+            for found, done in each.find_pairs(self.most_pairs):
+                pairs = found if self.plan.hash_decides else filter_equal_keys(found)
+                decided = list(apply_residual(pairs, self.plan.residual))
                 parts += decided
                 made += sum(len(batch) for batch, _ in decided)
                 if self.most_output is not None and made > self.most_output:
@@ -132,30 +134,27 @@ class JoinPlan:
     residual: Residual
     left_terms: tuple[Term, ...]  # for searches from the left in runs of the right
     right_terms: tuple[Term, ...]
-    most_pairs: int
-    condition: Condition | None  # the whole residual, if terms are not all of it
+    hash_decides: bool  # keys with equal hashes are equal
 
 
-@lru_cache(maxsize=256)
 def _plan_join(join: JoinOperator) -> JoinPlan:
     residual = split_residual(join.residual, join.left, join.right)
-    names = frozenset(join.left.names), frozenset(join.right.names)
     return JoinPlan(
         JoinSide.of(join.left, join.left_keys, [t.left for t in residual.terms], may_fail=residual.may_fail),
         JoinSide.of(join.right, join.right_keys, [t.right for t in residual.terms], may_fail=residual.may_fail),
         residual,
         tuple(_term_from_left(t) for t in residual.terms),
         tuple(_term_from_right(t) for t in residual.terms),
-        join.most_pairs,
-        None if residual.rest == TRUE else _compile_condition(join.residual, names),
+        has_exact_hash([join.left.type_of(key) for key in join.left_keys]),
     )
 
 
-def _compile_condition(residual: Expression, names: tuple[frozenset[str], frozenset[str]]) -> Condition | None:
+@lru_cache(maxsize=256)
+def _compile_condition(residual: Expression, left: tuple[str, ...], right: tuple[str, ...]) -> Condition | None:
     # Imported when needed: it imports Numba, which `check` and `explain` do without.
     from tidegate.physical.common.conditions import compile_condition
 
-    return compile_condition(residual, names, computes_loads=False)
+    return compile_condition(residual, (frozenset(left), frozenset(right)), computes_loads=False)
 
 
 def _term_from_left(term: PairTerm) -> Term:
@@ -180,22 +179,27 @@ class _Search:
 
     def find_pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
         """Yield pairs, with the share of the new elements that have been searched by then."""
-        if self.plan.condition is not None:
-            yield from self._decide_pairs(self.plan.condition, most)
+        mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
+        if self.plan.residual.rest != TRUE and (condition := self._find_condition()) is not None:
+            yield from self._decide_pairs(condition, mine, other, most)
             return
-        mine, other = self._sides
         for found in search(self.probe, other.search_target(self.run), most=most):
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
             left, right = members if self.is_left else members[::-1]
             yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
 
-    def _decide_pairs(self, condition: Condition, most: int) -> Iterator[tuple[Pairs, float]]:
+    def _find_condition(self) -> Condition | None:
+        """Return the compiled residual, if it can be compiled."""
+        return _compile_condition(self.plan.residual.whole, self.plan.left.schema.names, self.plan.right.schema.names)
+
+    def _decide_pairs(
+        self, condition: Condition, mine: JoinSide, other: JoinSide, most: int
+    ) -> Iterator[tuple[Pairs, float]]:
         """Yield the pairs for which the residual is true or fails, as `find_pairs` does."""
         from tidegate.physical.common.condition_columns import NO_COLUMNS
         from tidegate.physical.common.kernels.condition_search import ConditionInputs
         from tidegate.physical.join.kernels.condition_search import search_condition
 
-        mine, other = self._sides
         payloads = [side.payload(run, side.schema.names) for side, run in ((mine, self.new), (other, self.run))]
         columns = condition.columns(payloads if self.is_left else payloads[::-1])
         # The bounds of a run that is much larger than what searches in it would cost more than they save.
@@ -207,11 +211,6 @@ class _Search:
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
             left, right = members if self.is_left else members[::-1]
             yield Pairs(left, right, found.start, found.end, found.failures), found.done / len(self.new)
-
-    @property
-    def _sides(self) -> tuple[JoinSide, JoinSide]:
-        """Return the side that searches, and the other one."""
-        return (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
 
 
 def _searches(plan: JoinPlan, left: tuple[Side, Run | None], right: tuple[Side, Run | None]) -> list[_Search]:
@@ -240,7 +239,3 @@ def _cut_time(new: Sequence[Run | None], done: float) -> int | None:
     if not len(after):
         return None
     return int(max(after[0], starts[int(len(starts) * min(0.5, max(0.7 * done, 0.005)))]))
-
-
-def _same_runs(before: Side, after: Side) -> bool:
-    return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))

@@ -73,9 +73,6 @@ class Pairs:
 
 def filter_equal_keys(pairs: Pairs) -> Pairs:
     """Return the pairs whose keys are equal, not only their hashes."""
-    keys = list(zip(pairs.left.side.keys, pairs.right.side.keys, strict=True))
-    if not keys or (len(keys) == 1 and _has_fixed_size(pairs.left.side.schema.type_of(keys[0][0]))):
-        return pairs  # the hash of a single number is a bijection
     left, right = pairs.left.take(pairs.left.side.keys), pairs.right.take(pairs.right.side.keys)
     same = [
         _equal_values(a, b).to_numpy(zero_copy_only=False) for a, b in zip(left.columns, right.columns, strict=True)
@@ -83,9 +80,9 @@ def filter_equal_keys(pairs: Pairs) -> Pairs:
     return pairs.filter(np.logical_and.reduce(same))
 
 
-def _has_fixed_size(type_: Type) -> bool:
-    """Return whether all values of a type have the same size."""
-    return type_ is not Type.STRING and not type_.parts
+def has_exact_hash(keys: Sequence[Type]) -> bool:
+    """Return whether keys of these types are equal if their hashes are: the hash of a single number is a bijection."""
+    return not keys or (len(keys) == 1 and keys[0] is not Type.STRING and not keys[0].parts)
 
 
 def apply_residual(pairs: Pairs, residual: Residual) -> Iterator[tuple[Batch, pa.RecordBatch | None]]:

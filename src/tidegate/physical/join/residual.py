@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -113,7 +112,6 @@ class Residual:
     may_fail: bool
 
 
-@lru_cache(maxsize=256)
 def split_residual(predicate: Expression, left: Schema, right: Schema) -> Residual:
     """Split a predicate over both sides into terms and the rest."""
     sides = frozenset(left.names), frozenset(right.names)

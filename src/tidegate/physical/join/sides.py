@@ -35,6 +35,7 @@ class JoinSide:
     stored: tuple[Operand, ...]
     direct: tuple[str, ...]  # operands that are columns of the payload
     operand_places: tuple[int, ...]
+    key_places: tuple[int, ...]
     may_fail: bool
 
     @staticmethod
@@ -43,19 +44,21 @@ class JoinSide:
         stored = tuple(dict.fromkeys(o for o in operands if o.column is None))
         direct = tuple(o.column for o in operands if o.column is not None)
         places = [stored.index(o) if o.column is None else len(stored) + schema.names.index(o.column) for o in operands]
-        return JoinSide(schema, keys, stored, direct, tuple(places), may_fail)
+        keyed = tuple(len(stored) + schema.names.index(key) for key in keys)
+        return JoinSide(schema, keys, stored, direct, tuple(places), keyed, may_fail)
 
     def make_run(self, batch: Batch) -> Run | None:
         """Return a run of the elements that can match anything, or None if there are none."""
         elements = self._with_operands(_joinable_elements(batch, self.keys))
         if not len(elements):
             return None
-        keys = [elements.columns.column(self._column_place(k)) for k in self.keys]
+        keys = [elements.columns.column(place) for place in self.key_places]
         return build_run(elements, hash_columns(keys) if keys else np.zeros(len(elements), np.uint64))
 
     def payload(self, run: Run, names: Sequence[str]) -> pa.RecordBatch:
         """Return columns of the elements, in this order."""
-        return run.rows.select([2 + self._column_place(name) for name in names])
+        first = 2 + len(self.stored)
+        return run.rows.select([first + self.schema.names.index(name) for name in names])
 
     def operand_columns(self, run: Run) -> list[pa.Array]:
         return [run.rows.column(2 + place) for place in self.operand_places]
@@ -71,9 +74,6 @@ class JoinSide:
         values = [*(fixed_width_values(c, np.float64) for c in columns), *[_NO_VALUES] * rest]
         bits = [*(_validity_bits(c) for c in columns), *[_NO_BITS] * rest]
         return SearchTarget(run.index, Operands(*values, *bits), run.longest)
-
-    def _column_place(self, name: str) -> int:
-        return len(self.stored) + self.schema.names.index(name)
 
     def _with_operands(self, elements: Batch) -> Batch:
         """Add the stored operands before the payload, and leave out elements that match nothing."""
