@@ -167,6 +167,9 @@ class Schema:
         object.__setattr__(self, "names", tuple(f.name for f in self.fields))
         object.__setattr__(self, "arrow", pa.schema([pa.field(f.name, f.type.arrow) for f in self.fields]))
 
+    def __hash__(self) -> int:
+        return hash(self.names)
+
     def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
         return Schema, (self.fields,)
 

@@ -19,20 +19,28 @@ _PACKAGE = str(ROOT / "src/tidegate") + "/"
 
 
 def calls_of_run(text: str, files: Mapping[str, str], folder: Path) -> list[Called]:
-    """Run a program over files in a folder, and return the calls in the thread of the run, in order."""
+    """Run a program over files in a folder, and return the calls in the thread of the run, in order.
+
+    The program runs twice, because the first run of a process also loads machine code. The second run is traced.
+    """
     for name, content in files.items():
         (folder / name).write_text(content)
     calls: list[Called] = []
+    _run(text, files, folder)
+    with _tracing(calls):
+        _run(text, files, folder)
+    return calls
+
+
+def _run(text: str, files: Mapping[str, str], folder: Path) -> None:
     # With one core everything runs in the thread of the run, in order.
     with (
         patch("tidegate.runtime.threads.core_count", return_value=1),
         Session(runtime="embedded", buckets=1) as session,
-        _tracing(calls),
     ):
         running = session.sql(_with_folder(text, files, folder), once=True, out=str(folder / "out"), format="csv")
         assert running is not None
         running.wait()
-    return calls
 
 
 def _with_folder(text: str, files: Mapping[str, str], folder: Path) -> str:

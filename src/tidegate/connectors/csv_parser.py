@@ -142,11 +142,13 @@ class CsvParser:
         direct = any(field.type in _DIRECT for field in self.fields)
         if not direct or self.width == 1 or not len(texts) or has_cut_lines(raw):
             return False
-        data, shortest = _bytes_of(texts)
+        _, offsets, buffer = texts.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        data = buffer.slice(bounds[0], bounds[-1] - bounds[0]).to_pybytes() if buffer is not None else b""
         unlike = (self.dialect.quote.encode(), b"\0", b"x", b"X", BYTE_ORDER_MARK.encode()[:1])
         if any(each in data for each in unlike if each) and not self._is_like(data):
             return False
-        return shortest >= self.width - 1 + (b"\r" in data)
+        return bool(np.diff(bounds).min() >= self.width - 1 + (b"\r" in data))
 
     def _is_like(self, data: bytes) -> bool:
         """Look more closely at a text with a suspicious character."""
@@ -255,14 +257,6 @@ def _is_character(text: str) -> bool:
 
 def field_count_text(fields: int) -> str:
     return "1 field" if fields == 1 else f"{fields} fields"
-
-
-def _bytes_of(texts: pa.Array) -> tuple[bytes, int]:
-    """Return the bytes of all texts together, and the length of the shortest."""
-    _, offsets, data = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    found = data.slice(bounds[0], bounds[-1] - bounds[0]).to_pybytes() if data is not None else b""
-    return found, int(np.diff(bounds).min())
 
 
 def _single_array(column: pa.ChunkedArray) -> pa.Array:

@@ -22,7 +22,7 @@ from tidegate.connectors.formats import Format, find_name, no_such_column
 from tidegate.connectors.ranges import Point, SourcePosition, SourceRange
 from tidegate.connectors.text_files import LineRules, first_line, read_lines
 from tidegate.connectors.text_splits import split_lines
-from tidegate.errors import DataError
+from tidegate.errors import BadFileError, DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class CsvSource:
     stream: SourceStream
     files: FileSet
     dialect: Dialect
+    rules: LineRules
 
     format: ClassVar[Format] = Format.CSV
     counts_bytes: ClassVar[bool] = True
@@ -40,12 +41,12 @@ class CsvSource:
         found = self.files.existing_files(self.stream)
         for file in found:
             self.check_file(file)
-        if self.dialect.header and not any(first_line(self.files, file, self._rules) for file in found):
+        if self.dialect.header and not any(first_line(self.files, file, self.rules) for file in found):
             raise self._no_header_error(self.files.location)
 
     def check_file(self, file: File) -> None:
         """Raise an error if the file as a whole is bad. An empty file is fine, because lines may be added later."""
-        if line := first_line(self.files, file, self._rules):
+        if line := first_line(self.files, file, self.rules):
             self._check_line(file, line)
 
     def decoder(self, columns: frozenset[str]) -> Decoder:
@@ -56,20 +57,16 @@ class CsvSource:
         return find_file_ranges(self.files, position, growing=growing, appendable=True)
 
     def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
-        return split_lines(self.files, whole, parts, self._rules)
+        return split_lines(self.files, whole, parts, self.rules)
 
     def read_range(
         self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
     ) -> Iterator[tuple[pa.RecordBatch, Point]]:
-        return read_lines(self.files, part, rows, self._rules, about=self._file_metadata)
-
-    @property
-    def _rules(self) -> LineRules:
-        return LineRules.of(self.stream, delimiter=self.dialect.delimiter, quote=self.dialect.quote)
+        return read_lines(self.files, part, rows, self.rules, about=self._file_metadata)
 
     def _file_metadata(self, file: File) -> dict[bytes, bytes]:
         """Check the first line of a file; return the header as metadata of its raw batches."""
-        line = first_line(self.files, file, self._rules)
+        line = first_line(self.files, file, self.rules)
         if self.dialect.header and not line:
             raise to_bad_file_error(file, self._no_header_error(file.path))
         self._check_line(file, line)
@@ -81,29 +78,16 @@ class CsvSource:
 
     def _check_line(self, file: File, line: str) -> None:
         """Raise an error if the first line of a file does not match the declaration."""
-        self._check_form(file, line)
+        try:
+            names = self.dialect.names(line)
+        except csv.Error as error:
+            raise _not_csv_error(file, line, error) from error
         if not self.dialect.header:
             self._check_width(file, line)
             return
-        names = self.dialect.names(line)
-        for field in self.stream.schema:
+        for field in self.stream.schema.fields:
             if find_name(field.name, names) is None:
                 raise to_bad_file_error(file, self._missing_column_error(file.path, field.name, names))
-
-    def _check_form(self, file: File, line: str) -> None:
-        try:
-            self.dialect.fields(line)
-        except csv.Error as error:
-            hint, fault = None, f"is not CSV: {error}"
-            if "\r" in line:
-                hint = (
-                    "lines must end in a line feed, with or without a carriage return before it: convert the file, "
-                    "for example with tr '\\r' '\\n'"
-                )
-                fault = "contains carriage returns"
-            raise to_bad_file_error(
-                file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint)
-            ) from error
 
     def _missing_column_error(self, place: str, name: str, names: Sequence[str]) -> DataError:
         """Return the error for a column that is missing in a header."""
@@ -128,6 +112,18 @@ class CsvSource:
             shown = f"{message}\n   declared: {', '.join(self.stream.schema.names)}\n   found:    {line}"
             hint = self._delimiter_hint(line, lambda fields: len(fields) == declared)
             raise to_bad_file_error(file, DataError("D103", shown, hint=hint or "declare every column"))
+
+
+def _not_csv_error(file: File, line: str, error: csv.Error) -> BadFileError:
+    """Return the error for a first line that is not CSV."""
+    hint, fault = None, f"is not CSV: {error}"
+    if "\r" in line:
+        hint = (
+            "lines must end in a line feed, with or without a carriage return before it: convert the file, "
+            "for example with tr '\\r' '\\n'"
+        )
+        fault = "contains carriage returns"
+    return to_bad_file_error(file, DataError("D109", f"the first line of {file.path} {fault}", hint=hint))
 
 
 _DELIMITERS = {

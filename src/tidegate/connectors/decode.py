@@ -21,7 +21,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.domains import describe_domain
 from tidegate.connectors.bad_files import bad_file_letter, is_bad_file
 from tidegate.connectors.csv_writer import human_duration
-from tidegate.connectors.origins import file_of, first_number, numbers_of
+from tidegate.connectors.origins import numbers_of, place_of
 from tidegate.connectors.time_values import Instants, Spread, format_in_unit, spread_of
 from tidegate.errors import InternalError, printable
 from tidegate.expressions.column_texts import column_texts, json_rows
@@ -105,27 +105,35 @@ class Decoder:
         if is_bad_file(raw):
             return DecodedBatch(Batch.empty(self.schema), bad_file_letter(raw, self.stream.name), None, 1)
         parsed = self.parser.parse(raw)
-        verdict = _judge_rows(self.stream, parsed, watermark, now)
-        every = Batch(verdict.starts, verdict.ends, self._columns(parsed))
-        latest = None if self.stream.is_table else verdict.latest
-        spread = spread_of(parsed.columns[self.stream.time_column].values) if self.stream.time_column else None
+        verdict, place = _judge_rows(self.stream, parsed, watermark, now), place_of(raw)
+        columns = [parsed.columns[name].values for name in self.schema.names]
+        every = Batch(verdict.starts, verdict.ends, pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
+        decoded = DecodedBatch(
+            every,
+            NO_DEAD_LETTERS,
+            latest=None
+            if self.stream.is_table or not verdict.known.any()
+            else int(verdict.starts[verdict.known].max()),
+            rows=len(verdict.codes),
+            spread=spread_of(parsed.columns[self.stream.time_column].values) if self.stream.time_column else None,
+            lacking=parsed.lacking,
+            file=place.file,
+            is_begin=place.first == 1,
+        )
+        return self._set_bad_rows_aside(raw, parsed, verdict, decoded) if verdict.codes.any() else decoded
+
+    def _set_bad_rows_aside(
+        self, raw: pa.RecordBatch, parsed: ParsedRows, verdict: _Verdict, decoded: DecodedBatch
+    ) -> DecodedBatch:
+        """Turn the rows that are bad or late into dead letters."""
         late = verdict.rows(Reason.LATE)
-        return DecodedBatch(
-            every.filter(verdict.codes == 0),
-            _dead_letters(self, raw, parsed, verdict),
-            latest,
-            len(parsed),
-            spread=spread,
+        return replace(
+            decoded,
+            batch=decoded.batch.filter(verdict.codes == 0),
+            dead=_dead_letters(self, raw, parsed, verdict),
             late=len(late),
             late_from=int(verdict.starts[late].min()) if late else None,
-            lacking=parsed.lacking,
-            file=file_of(raw),
-            is_begin=first_number(raw) == 1,
         )
-
-    def _columns(self, parsed: ParsedRows) -> pa.RecordBatch:
-        arrays = [parsed.columns[name].values for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)
 
 
 def requested_schema(stream: SourceStream, columns: frozenset[str], *, time: bool) -> Schema:
@@ -171,10 +179,6 @@ class _Verdict:
     def rows(self, reason: Reason) -> list[int]:
         return np.flatnonzero(self.codes == _BY_CODE.index(reason)).tolist()
 
-    @property
-    def latest(self) -> int | None:
-        return int(self.starts[self.known].max()) if self.known.any() else None
-
 
 def _judge_rows(stream: SourceStream, parsed: ParsedRows, watermark: int, now: int) -> _Verdict:
     rows = len(parsed)
@@ -184,9 +188,9 @@ def _judge_rows(stream: SourceStream, parsed: ParsedRows, watermark: int, now: i
     bad = np.logical_or.reduce([broken, *(c.bad for c in parsed.columns.values())])
     sensible = start.in_range & end.in_range & (start.values < end.values)
     late = np.zeros(rows, np.bool_) if stream.is_table else start.values < watermark
-    outside = np.logical_or.reduce(
-        [np.zeros(rows, np.bool_), *(o for _, _, o in _values_outside_domain(stream, parsed))]
-    )
+    outside = np.zeros(rows, np.bool_)
+    if stream.domains:
+        outside = np.logical_or.reduce([outside, *(o for _, _, o in _values_outside_domain(stream, parsed))])
     conditions = [broken | start.bad | end.bad, ~(start.given & end.given), ~sensible, late, bad, outside]
     codes = np.select(conditions, [1, 2, 3, 4, 1, 5], 0).astype(np.int8)
     return _Verdict(watermark, start.values, end.values, start.given & start.in_range, codes)
@@ -211,20 +215,16 @@ def _validities(stream: SourceStream, parsed: ParsedRows, now: int) -> tuple[Ins
     if stream.time_column is None:
         start = Instants.constant(now, len(parsed))
     else:
-        start = _instants(stream, parsed.columns[stream.time_column])
+        times = parsed.columns[stream.time_column]
+        start = Instants.of(times.values, times.bad, stream.unit)
     if stream.end_column is not None:
-        return start, _instants(stream, parsed.columns[stream.end_column]).with_default(FOREVER)
+        times = parsed.columns[stream.end_column]
+        return start, Instants.of(times.values, times.bad, stream.unit).with_default(FOREVER)
     return start, replace(start, values=start.values + CHRONON)
-
-
-def _instants(stream: SourceStream, column: ParsedColumn) -> Instants:
-    return Instants.of(column.values, column.bad, stream.unit)
 
 
 def _dead_letters(decoder: Decoder, raw: pa.RecordBatch, parsed: ParsedRows, verdict: _Verdict) -> pa.RecordBatch:
     rows = np.flatnonzero(verdict.codes)
-    if not len(rows):
-        return NO_DEAD_LETTERS
     details = _details(decoder.stream, parsed, verdict)
     columns = [
         pa.array([decoder.stream.name] * len(rows), pa.string()),
@@ -232,7 +232,7 @@ def _dead_letters(decoder: Decoder, raw: pa.RecordBatch, parsed: ParsedRows, ver
         pa.array([details[row] for row in rows.tolist()], pa.string()),
         pa.array(verdict.starts[rows], mask=~verdict.known[rows]),
         _row_texts(parsed, verdict, rows),
-        pa.array([file_of(raw)] * len(rows), pa.string()),
+        pa.array([place_of(raw).file] * len(rows), pa.string()),
         numbers_of(raw, rows if parsed.places is None else parsed.places[rows]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,7 @@ def _read_stored_bytes(system: Any, file: File) -> None:
             pass
 
 
+@lru_cache(maxsize=256)
 def reach_file_system(location: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a location, and the path within it; raise a DataError if it cannot be reached."""
     try:

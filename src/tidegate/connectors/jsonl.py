@@ -128,6 +128,7 @@ class JsonSource:
 
     stream: SourceStream
     files: FileSet
+    rules: LineRules
 
     format: ClassVar[Format] = Format.JSONL
     counts_bytes: ClassVar[bool] = True
@@ -149,12 +150,12 @@ class JsonSource:
         return find_file_ranges(self.files, position, growing=growing, appendable=True)
 
     def split_range(self, whole: SourceRange, parts: int) -> list[SourceRange]:
-        return split_lines(self.files, whole, parts, LineRules.of(self.stream))
+        return split_lines(self.files, whole, parts, self.rules)
 
     def read_range(
         self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
     ) -> Iterator[tuple[pa.RecordBatch, Point]]:
-        return read_lines(self.files, part, rows, LineRules.of(self.stream))
+        return read_lines(self.files, part, rows, self.rules)
 
 
 def _is_plain(texts: pa.Array) -> bool:

@@ -5,6 +5,8 @@ A raw batch carries them as metadata of its schema, because its columns belong t
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,16 +27,17 @@ def with_places(batch: pa.RecordBatch, file: str, first: int, offsets: Ints | No
     return batch.replace_schema_metadata(metadata)
 
 
-def file_of(batch: pa.RecordBatch) -> str | None:
-    """Return the path of the file that a raw batch was read from, if any."""
-    found = (batch.schema.metadata or {}).get(_FILE)
-    return None if found is None else found.decode()
+class RawPlace(NamedTuple):
+    """Where a raw batch was read: its file, and the number of its first line or row in it, counted from 1."""
+
+    file: str | None = None
+    first: int | None = None
 
 
-def first_number(batch: pa.RecordBatch) -> int | None:
-    """Return the number of the first line or row of a raw batch in its file, counted from 1."""
-    found = (batch.schema.metadata or {}).get(_FIRST)
-    return None if found is None else int(found)
+def place_of(batch: pa.RecordBatch) -> RawPlace:
+    """Return where a raw batch was read; nothing is known of batches that are not from files."""
+    metadata = batch.schema.metadata or {}
+    return RawPlace(metadata[_FILE].decode(), int(metadata[_FIRST])) if _FILE in metadata else RawPlace()
 
 
 def numbers_of(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.Array:
@@ -46,7 +49,7 @@ def numbers_of(batch: pa.RecordBatch, rows: npt.NDArray[np.intp]) -> pa.Array:
     >>> numbers_of(batch, np.array([1])).to_pylist()
     [8]
     """
-    first = first_number(batch)
+    first = place_of(batch).first
     if first is None:
         return pa.nulls(len(rows), pa.int64())
     offsets = (batch.schema.metadata or {}).get(_OFFSETS)

@@ -15,7 +15,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -80,17 +80,18 @@ class FileSink:
         """
         with self._open_folder() as (system, folder):
             staging = _staging_folder(folder, label, token)
-            parts = _parts_to_publish(system, staging, f".{self.format}")
+            staged = {info.base_name for info in _children(system, staging)}
+            parts = _parts_to_publish(system, staging, {name for name in staged if name.endswith(f".{self.format}")})
             if parts is None:
                 return
-            staged = _staged_parts(system, staging, f".{self.format}")
             if not is_new:
                 _remove_published(system, folder, label, keep=parts - staged)
             for part in sorted(staged & parts):
                 system.move(f"{staging}/{part}", f"{folder}/{label}-{part}")
             # Delete the manifest last: without it, an empty folder would mean that nothing was staged.
-            _delete_if_exists(system, staging)
-            _delete_if_exists(system, f"{staging}.manifest")
+            with suppress(FileNotFoundError):
+                system.delete_dir(staging)
+            system.delete_file(f"{staging}.manifest")
 
     def published_labels(self) -> set[str]:
         """Return the labels under which something is published."""
@@ -168,11 +169,7 @@ def _children(system: Any, folder: str) -> list[Any]:
     return list(system.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
 
 
-def _staged_parts(system: Any, staging: str, suffix: str) -> set[str]:
-    return {info.base_name for info in _children(system, staging) if info.base_name.endswith(suffix)}
-
-
-def _parts_to_publish(system: Any, staging: str, suffix: str) -> set[str] | None:
+def _parts_to_publish(system: Any, staging: str, staged: set[str]) -> set[str] | None:
     """Return the parts to publish, from the manifest, which is written only once; None if all are published."""
     path = f"{staging}.manifest"
     if system.get_file_info(path).type == fs.FileType.File:
@@ -180,11 +177,10 @@ def _parts_to_publish(system: Any, staging: str, suffix: str) -> set[str] | None
             return set(json.loads(stored.read()))
     if system.get_file_info(staging).type == fs.FileType.NotFound:
         return None
-    parts = _staged_parts(system, staging, suffix)
     with system.open_output_stream(f"{path}.tmp") as out:
-        out.write(json.dumps(sorted(parts)).encode())
+        out.write(json.dumps(sorted(staged)).encode())
     system.move(f"{path}.tmp", path)
-    return parts
+    return staged
 
 
 def _remove_published(system: Any, folder: str, label: str, *, keep: set[str]) -> None:
@@ -197,9 +193,3 @@ def _remove_published(system: Any, folder: str, label: str, *, keep: set[str]) -
 
 def _delete(system: Any, info: Any) -> None:
     system.delete_dir(info.path) if info.type == fs.FileType.Directory else system.delete_file(info.path)
-
-
-def _delete_if_exists(system: Any, path: str) -> None:
-    info = system.get_file_info(path)
-    if info.type != fs.FileType.NotFound:
-        _delete(system, info)

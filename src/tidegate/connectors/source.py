@@ -21,7 +21,7 @@ from tidegate.connectors.locations import is_uri
 from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.parquet import ParquetSource
 from tidegate.connectors.ranges import Point, RangeEnd, Source, SourcePosition, SourceRange
-from tidegate.connectors.text_files import MAX_LINE
+from tidegate.connectors.text_files import MAX_LINE, LineRules
 from tidegate.errors import BadFileError, DataError, suggest_name
 
 NO_TABLES: Mapping[str, pa.Table] = MappingProxyType({})
@@ -31,16 +31,16 @@ FileSource = CsvSource | JsonSource | ParquetSource
 
 
 class StepLimits(NamedTuple):
-    """The most that one step reads of a stream."""
+    """The most that one step reads of a stream, if the stream itself asks for less than other streams."""
 
-    rows: int
+    rows: int | None
     ranges: int | None
 
 
-def step_limits(source: Source, rows: int) -> StepLimits:
-    """Return the limits of a step that may read `rows` rows of a stream; the stream itself may ask for less."""
-    own = source.recipe.batch if isinstance(source, GeneratorSource) else rows
-    return StepLimits(min(rows, own), count_option(source.stream, "files_per_batch"))
+def step_limits(source: Source) -> StepLimits:
+    """Return the limits that a stream sets."""
+    own = source.recipe.batch if isinstance(source, GeneratorSource) else None
+    return StepLimits(own, count_option(source.stream, "files_per_batch"))
 
 
 class RangeReader:
@@ -160,12 +160,11 @@ def _file_source(stream: SourceStream) -> Source:
     match kind:
         case Format.CSV:
             dialect = Dialect.of(stream)
-            count_option(stream, MAX_LINE)  # raises an error if it is not a number
-            return CsvSource(stream, files, dialect)
+            rules = LineRules.of(stream, delimiter=dialect.delimiter, quote=dialect.quote)
+            return CsvSource(stream, files, dialect, rules)
         case Format.JSONL:
             check_options(stream, (MAX_LINE,))
-            count_option(stream, MAX_LINE)
-            return JsonSource(stream, files)
+            return JsonSource(stream, files, LineRules.of(stream))
     return ParquetSource(stream, files)
 
 

@@ -239,7 +239,7 @@ def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules, en
     if not len(found.texts):
         return
     after, bounds = at.advance(found.size, found.lines), _text_offsets(found.texts)
-    count = _rows_before(bounds, end - at.offset)
+    count = len(found.texts) if at.offset + found.size <= end else _rows_before(bounds, end - at.offset)
     for first in range(0, count, rows):
         last = min(first + rows, count)
         starts = None if found.starts is None else found.starts[first : last + 1]
@@ -247,22 +247,21 @@ def _split_rows(found: _CompleteRows, at: Point, rows: int, rules: LineRules, en
         size = int(bounds[last] - bounds[first]) + last - first
         at = after if last == len(found.texts) else at.advance(size, lines)
         offsets = None if starts is None else starts[: last - first] - starts[0]
-        texts, cut = _cut_long_lines(found.texts.slice(first, last - first), bounds[first : last + 1], rules)
+        texts, cut = found.texts.slice(first, last - first), np.zeros(0, np.int64)
+        if bounds[last] - bounds[first] > rules.limit:
+            texts, cut = _cut_long_lines(texts, bounds[first : last + 1], rules)
         yield _FileRows(texts, offsets, cut, at)
 
 
 def _rows_before(bounds: npt.NDArray[np.int32], end: int) -> int:
     """Return the number of rows that begin before `end`; each row is followed by a line end."""
     rows = len(bounds) - 1
-    if bounds[-1] - bounds[0] + rows <= end:
-        return rows
     return int(np.searchsorted(bounds[:-1].astype(np.int64) - bounds[0] + np.arange(rows), end))
 
 
 def _cut_long_lines(texts: pa.Array, bounds: npt.NDArray[np.int32], rules: LineRules) -> tuple[pa.Array, Ints]:
     """Cut lines that are too long; return their positions, too. A row of several lines is never too long."""
-    if bounds[-1] - bounds[0] <= rules.limit or not (is_long := np.diff(bounds) > rules.limit).any():
-        return texts, np.zeros(0, np.int64)
+    is_long = np.diff(bounds) > rules.limit
     return pc.if_else(is_long, pc.binary_slice(texts, 0, rules.kept_bytes), texts), np.flatnonzero(is_long)
 
 

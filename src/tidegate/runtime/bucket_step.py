@@ -19,7 +19,8 @@ from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace
-from tidegate.runtime.stage import Address, Placement, Stage, StageGraph, StageStep, StepContext, ToQuery
+from tidegate.runtime.stage import Address, Placement, Stage, StageStep, StepContext, ToQuery
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.time import BEGINNING
 
 

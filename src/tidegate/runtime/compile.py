@@ -31,7 +31,7 @@ from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.time import FOREVER
 
 

@@ -21,7 +21,8 @@ from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.physical.common.codec import Json, as_recorded, from_json, to_json
 from tidegate.physical.common.control import ControlRecord, Directive, Losses, Report
 from tidegate.physical.common.operator import Steered
-from tidegate.runtime.stage import Stage, StageGraph, StageStep
+from tidegate.runtime.stage import Stage, StageStep
+from tidegate.runtime.stage_graph import StageGraph
 
 T = TypeVar("T")
 

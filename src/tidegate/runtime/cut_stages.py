@@ -21,17 +21,8 @@ from tidegate.expressions.nodes import Column
 from tidegate.physical.common.operator import Operator, PartitionKeys
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.stateless.operators import MapOperator, UnionOperator
-from tidegate.runtime.stage import (
-    FromStage,
-    FromStream,
-    Node,
-    Outlet,
-    Port,
-    Stage,
-    StageGraph,
-    ToQuery,
-    ToStage,
-)
+from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, Stage, ToQuery, ToStage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Schema
 
 Partitioning = tuple[frozenset[str], ...]

@@ -65,8 +65,8 @@ FactsByFile = dict[str, dict[str, FileFacts]]
 def note_facts(found: FactsByFile, stream: str, ingested: DecodedBatch) -> None:
     """Add the facts about a raw batch."""
     if ingested.file is not None:
-        files = found.setdefault(stream, {})
-        files[ingested.file] = files.get(ingested.file, FileFacts()).combine(FileFacts.of(ingested))
+        files, facts = found.setdefault(stream, {}), FileFacts.of(ingested)
+        files[ingested.file] = files[ingested.file].combine(facts) if ingested.file in files else facts
 
 
 def merge_facts(founds: Iterable[FactsByFile]) -> FactsByFile:
@@ -122,7 +122,7 @@ class FileWatch:
             for name, facts in files.items():
                 if facts.late and stream in self.leaders:
                     self._causes.setdefault((stream, name), self.leaders[stream])
-                known[name] = known.pop(name, FileFacts()).combine(facts)
+                known[name] = known.pop(name).combine(facts) if name in known else facts
                 self._pending[stream, name] = None
             furthest = _furthest_file(files.items())
             if furthest is not None and (stream not in self.leaders or furthest[0] > self.leaders[stream][0]):
@@ -137,8 +137,10 @@ class FileWatch:
             if (stream is None or whose == stream) and name not in reading:
                 del self._pending[whose, name]
                 facts = self.known[whose].get(name, FileFacts())
-                yield from self._late_warnings(whose, name, facts)
-                yield from self._lacking_warnings(whose, name, facts)
+                if facts.late:
+                    yield from self._late_warnings(whose, name, facts)
+                if facts.lacking:
+                    yield from self._lacking_warnings(whose, name, facts)
 
     def _late_warnings(self, stream: str, name: str, facts: FileFacts) -> Iterator[TidegateWarning]:
         cause = self._causes.get((stream, name))

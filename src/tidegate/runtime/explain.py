@@ -20,7 +20,7 @@ from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.explain_names import make_readable, names_in
 from tidegate.runtime.explain_stages import explain_stages
 from tidegate.runtime.figures import FiguresByPlace
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 
 
 @deep_recursion()

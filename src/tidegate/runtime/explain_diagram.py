@@ -11,7 +11,8 @@ from tidegate.runtime.compile import CompiledQuery
 from tidegate.runtime.diagram import Diagram, Form
 from tidegate.runtime.explain_descriptions import describe_exchange, describe_rules, describe_stage, shorten
 from tidegate.runtime.explain_names import Names, make_readable, names_in, names_in_stage
-from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, Stage, StageGraph, ToQuery, ToStage
+from tidegate.runtime.stage import FromStage, FromStream, Node, Outlet, Port, Stage, ToQuery, ToStage
+from tidegate.runtime.stage_graph import StageGraph
 
 
 def draw_program(compiled: Sequence[CompiledQuery], graph: StageGraph) -> Diagram:

@@ -16,7 +16,8 @@ from tidegate.expressions.nodes import Column, Expression, transform
 from tidegate.expressions.sql_text import to_operand, to_sql
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.stateless.operators import MapOperator
-from tidegate.runtime.stage import FromStage, Stage, StageGraph
+from tidegate.runtime.stage import FromStage, Stage
+from tidegate.runtime.stage_graph import StageGraph
 
 Names = Mapping[str, Expression]
 """Expressions of internal columns, by column."""

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from tidegate.runtime.explain_descriptions import describe_feed, describe_stage, describe_target
 from tidegate.runtime.explain_names import make_readable, names_in_stage
 from tidegate.runtime.figures import OperatorFigures, OperatorPlace, describe_figures, figures_of_operators
-from tidegate.runtime.stage import Node, Port, Stage, StageGraph
+from tidegate.runtime.stage import Node, Port, Stage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import NO_SIZE, StateSize, sizes_of_operators
 
 

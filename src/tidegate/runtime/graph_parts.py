@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from tidegate.runtime.figures import FiguresByPlace, OperatorFigures, OperatorPlace
-from tidegate.runtime.stage import Node, Outlet, Stage, StageGraph, ToQuery
+from tidegate.runtime.stage import Node, Outlet, Stage, ToQuery
+from tidegate.runtime.stage_graph import StageGraph
 
 Users = frozenset[str]
 """Names of queries."""

@@ -26,7 +26,7 @@ from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, St
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.stream_origins import meeting_streams
 from tidegate.runtime.watermarks import SilenceTracker
 from tidegate.time import BEGINNING, CHRONON, FOREVER, TimeFormat

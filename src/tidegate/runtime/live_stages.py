@@ -15,7 +15,7 @@ from tidegate.physical.common.operator import PartitionKeys
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.cut_stages import Fragment, StageCutter, StageKey, choose_key_positions
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.values import value
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tidegate.runtime.reload import is_reloadable
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 
 
 def live_readings(

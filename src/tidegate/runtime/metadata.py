@@ -19,7 +19,8 @@ from tidegate.runtime.explain_stages import explain_stages
 from tidegate.runtime.figures import NO_BUCKET, Metadata, OperatorFigures, OperatorPlace, StepPhases
 from tidegate.runtime.graph_parts import carry_figures, part_of_query, users_of_operators, users_of_outlets
 from tidegate.runtime.job import Job, Progress
-from tidegate.runtime.stage import FromStream, Stage, StageGraph
+from tidegate.runtime.stage import FromStream, Stage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import NO_SIZE, StateSize
 from tidegate.schema import Type
 from tidegate.time import BEGINNING, FOREVER

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 
 from tidegate.physical.common.operator import NO_STATE, Chunks, Forgetful
 from tidegate.physical.stateless.operators import UnionOperator
-from tidegate.runtime.stage import Node, Port, Stage, StageGraph, ToQuery
+from tidegate.runtime.stage import Node, Port, Stage, ToQuery
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.stream_origins import origins_by_port
 
 

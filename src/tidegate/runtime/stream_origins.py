@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.runtime.stage import FromStage, FromStream, StageGraph
+from tidegate.runtime.stage import FromStage, FromStream
+from tidegate.runtime.stage_graph import StageGraph
 
 Address = tuple[int, int]
 """Address of a port: the number of the stage, and of the port in it."""

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import NO_STATE, NeedsWarmUp
-from tidegate.runtime.stage import Stage, StageGraph
+from tidegate.runtime.stage import Stage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Schema, Type
 from tidegate.time import FOREVER
 

@@ -18,7 +18,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.csv_parser import Dialect
 from tidegate.connectors.file_ranges import find_file_ranges
 from tidegate.connectors.files import FileSet
-from tidegate.connectors.origins import file_of, numbers_of
+from tidegate.connectors.origins import numbers_of, place_of
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.source import open_source
 from tidegate.connectors.text_files import LineRules, read_lines
@@ -217,7 +217,7 @@ def test_a_header_that_is_too_long_is_an_error_that_reads_no_further(tmp_path):
 def test_every_line_knows_its_file(tmp_path):
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("t,name,price\n1,a,1\n")
-    files = [file_of(batch) for batch, _ in read_rows(csv_source(tmp_path), None, 10)]
+    files = [place_of(batch).file for batch, _ in read_rows(csv_source(tmp_path), None, 10)]
     assert files == [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
 
 

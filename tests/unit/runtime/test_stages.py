@@ -26,7 +26,8 @@ from tidegate.physical.stateless.validities import SplitOperator
 from tidegate.runtime.bucket_step import runs_in, split_by_bucket
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.cut_stages import cut_into_stages
-from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToQuery, ToStage
+from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, ToQuery, ToStage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Schema, Type
 
 STREAMS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -66,23 +66,13 @@ class Condition:
     constants: tuple[int | float | None, ...]
     loads: tuple[tuple[int, Load], ...]
     """Instructions that load, with what they load."""
+    program: ConditionProgram = field(init=False, repr=False, compare=False)
+    has_bounds: bool = field(init=False, repr=False, compare=False)
+    """Whether a comparison can be decided from the least and greatest values of columns."""
 
-    @property
-    def program(self) -> ConditionProgram:
-        given = np.array([_bits_of_constant(c) for c in self.constants], np.int64)
-        true = [c is not None and c is not False for c in self.constants]
-        false = [c is False for c in self.constants]
-        masks = [np.array(each, np.uint8) for each in (true, false, [_outcome_of_constant(c) for c in self.constants])]
-        return ConditionProgram(np.array(self.code, np.int64), given, *masks)
-
-    @property
-    def has_bounds(self) -> bool:
-        """Return whether a comparison can be decided from the least and greatest values of columns."""
-        bounded = [False] * len(self.code)
-        for at, (code, a, b, *_) in enumerate(self.code):
-            is_leaf = code <= Code.CONSTANT and code != Code.LOAD_TRUTH
-            bounded[at] = is_leaf or (code in _BOUNDED and bounded[a] and bounded[b])
-        return any(is_bounded and self.code[at][0] in _COMPARISONS for at, is_bounded in enumerate(bounded))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "program", _make_program(self.code, self.constants))
+        object.__setattr__(self, "has_bounds", _has_bounds(self.code))
 
     def columns(self, members: Sequence[pa.RecordBatch]) -> InputColumns:
         """Return the columns that the program reads, given those of the elements of each member."""
@@ -110,6 +100,23 @@ class Condition:
                 column, bits, failures = (columns.arrays[i] for i in (place, valid, errors))
                 arrays[place : place + ARRAYS_OF_LOAD] = bound_column(column, bits, failures)
         return InputColumns(tuple(arrays))
+
+
+def _make_program(code: Sequence[Sequence[int]], constants: Sequence[float | None]) -> ConditionProgram:
+    given = np.array([_bits_of_constant(c) for c in constants], np.int64)
+    true = [c is not None and c is not False for c in constants]
+    false = [c is False for c in constants]
+    masks = [np.array(each, np.uint8) for each in (true, false, [_outcome_of_constant(c) for c in constants])]
+    return ConditionProgram(np.array(code, np.int64), given, *masks)
+
+
+def _has_bounds(program: Sequence[Sequence[int]]) -> bool:
+    """Return whether any comparison of a program is one of values with bounds."""
+    bounded = [False] * len(program)
+    for at, (code, a, b, *_) in enumerate(program):
+        is_leaf = code <= Code.CONSTANT and code != Code.LOAD_TRUTH
+        bounded[at] = is_leaf or (code in _BOUNDED and bounded[a] and bounded[b])
+    return any(is_bounded and program[at][0] in _COMPARISONS for at, is_bounded in enumerate(bounded))
 
 
 def _bits_of_constant(value: float | None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,7 +125,7 @@ class JoinOperator:
         return parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: the condition is compiled once and cached
 class JoinPlan:
     """Values that follow from the parameters of a join."""
 
@@ -135,6 +135,17 @@ class JoinPlan:
     left_terms: tuple[Term, ...]  # for searches from the left in runs of the right
     right_terms: tuple[Term, ...]
     hash_decides: bool  # keys with equal hashes are equal
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        """The whole residual, compiled; None if terms are all of it, or if it cannot be compiled."""
+        if self.residual.rest == TRUE:
+            return None
+        # Imported when needed: it imports Numba, which `check` and `explain` do without.
+        from tidegate.physical.common.conditions import compile_condition
+
+        names = frozenset(self.left.schema.names), frozenset(self.right.schema.names)
+        return compile_condition(self.residual.whole, names, computes_loads=False)
 
 
 def _plan_join(join: JoinOperator) -> JoinPlan:
@@ -147,14 +158,6 @@ def _plan_join(join: JoinOperator) -> JoinPlan:
         tuple(_term_from_right(t) for t in residual.terms),
         has_exact_hash([join.left.type_of(key) for key in join.left_keys]),
     )
-
-
-@lru_cache(maxsize=256)
-def _compile_condition(residual: Expression, left: tuple[str, ...], right: tuple[str, ...]) -> Condition | None:
-    # Imported when needed: it imports Numba, which `check` and `explain` do without.
-    from tidegate.physical.common.conditions import compile_condition
-
-    return compile_condition(residual, (frozenset(left), frozenset(right)), computes_loads=False)
 
 
 def _term_from_left(term: PairTerm) -> Term:
@@ -180,17 +183,13 @@ class _Search:
     def find_pairs(self, most: int) -> Iterator[tuple[Pairs, float]]:
         """Yield pairs, with the share of the new elements that have been searched by then."""
         mine, other = (self.plan.left, self.plan.right) if self.is_left else (self.plan.right, self.plan.left)
-        if self.plan.residual.rest != TRUE and (condition := self._find_condition()) is not None:
-            yield from self._decide_pairs(condition, mine, other, most)
+        if self.plan.condition is not None:
+            yield from self._decide_pairs(self.plan.condition, mine, other, most)
             return
         for found in search(self.probe, other.search_target(self.run), most=most):
             members = Member(mine, self.new, found.probe), Member(other, self.run, found.row)
             left, right = members if self.is_left else members[::-1]
             yield Pairs(left, right, found.start, found.end), float(found.probe[-1] + 1) / len(self.new)
-
-    def _find_condition(self) -> Condition | None:
-        """Return the compiled residual, if it can be compiled."""
-        return _compile_condition(self.plan.residual.whole, self.plan.left.schema.names, self.plan.right.schema.names)
 
     def _decide_pairs(
         self, condition: Condition, mine: JoinSide, other: JoinSide, most: int

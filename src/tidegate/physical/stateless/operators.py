@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 from tidegate.algebra.explain import duration_text
 from tidegate.algebra.plan import Output
 from tidegate.expressions.evaluate import Evaluation, evaluate
-from tidegate.expressions.nodes import Expression
+from tidegate.expressions.nodes import Column, Expression
 from tidegate.expressions.sql_text import to_sql
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
@@ -59,6 +60,9 @@ class MapOperator:
     """Replace the columns of each element."""
 
     outputs: tuple[Output, ...]
+    schema: Schema = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] | None = field(init=False, repr=False, compare=False)
+    """Names of the columns that it selects; None if it computes any."""
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
@@ -67,12 +71,17 @@ class MapOperator:
             o.name if to_sql(o.expression) == o.name else f"{to_sql(o.expression)} AS {o.name}" for o in self.outputs
         )
 
-    @property
-    def schema(self) -> Schema:
-        return Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs))
+    def __post_init__(self) -> None:
+        names = [o.expression.name for o in self.outputs if isinstance(o.expression, Column)]
+        object.__setattr__(self, "schema", Schema(tuple(Field(o.name, o.expression.type) for o in self.outputs)))
+        object.__setattr__(self, "names", tuple(names) if len(names) == len(self.outputs) else None)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
+        if self.names is not None:
+            arrays = [batch.columns.column(name) for name in self.names]
+            selected = pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow)
+            return Step(NO_STATE, batch.with_columns(selected), watermarks[0])
         columns = [evaluate(o.expression, batch.columns, len(batch)) for o in self.outputs]
         mapped = pa.RecordBatch.from_arrays([c.values for c in columns], schema=self.schema.arrow)
         output = batch.with_columns(mapped)

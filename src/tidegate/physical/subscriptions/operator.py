@@ -8,7 +8,7 @@ afterwards, from the completion times; one registration never affects another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +51,15 @@ class SubscriptionsOperator:
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     waiting: TotalCompletion
     subscribed: SubscriptionColumns
+    schema: Schema = field(init=False, repr=False, compare=False)
+    kind: TrackerKind = field(init=False, repr=False, compare=False)
 
-    @property
-    def schema(self) -> Schema:
-        return Schema((*self.elements, *self.subscriptions, TOTAL))
+    def __post_init__(self) -> None:
+        # A tracker has at least one dimension; if the subscriptions have none, all elements are at the same place.
+        dimensions, keyed = max(1, len(self.subscribed.dimensions)), bool(self.keys[0])
+        kind = TrackerKind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats)
+        object.__setattr__(self, "schema", Schema((*self.elements.fields, *self.subscriptions.fields, TOTAL)))
+        object.__setattr__(self, "kind", kind)
 
     @property
     def partition_keys(self) -> PartitionKeys:
@@ -74,12 +79,6 @@ class SubscriptionsOperator:
         if self.waiting.within is not None:
             return f"by adding up batches and subtracting elements older than {duration_text(self.waiting.within)}"
         return "by adding up batches"
-
-    @property
-    def kind(self) -> TrackerKind:
-        # A tracker has at least one dimension; if the subscriptions have none, all elements are at the same place.
-        dimensions, keyed = max(1, len(self.subscribed.dimensions)), bool(self.keys[0])
-        return TrackerKind(dimensions + keyed, keyed, self.waiting.within, self.waiting.repeats)
 
     def warm_up(self) -> None:
         compile_kernels(self.kind)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,10 @@ from tidegate.algebra.threshold_alert import (
     NUMBER,
     VALUE,
     Alert,
-    alarm_span,
+    Demand,
     demands_on,
-    time_distances,
 )
 from tidegate.expressions.evaluate import Evaluation, evaluate
-from tidegate.expressions.nodes import columns_of
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch, concat, concat_columns, take
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
@@ -41,11 +38,11 @@ from tidegate.physical.threshold_alert.control import (
 )
 from tidegate.physical.threshold_alert.kernels.combinations import (
     Members,
-    Nearness,
     count_combinations,
     find_combinations,
 )
 from tidegate.physical.threshold_alert.kernels.incidents import Incidents
+from tidegate.physical.threshold_alert.plan import AlertPlan
 from tidegate.physical.threshold_alert.shedding import Judging
 from tidegate.physical.threshold_alert.state import Side, ThresholdAlertState, load_with_inputs
 from tidegate.schema import Schema
@@ -68,10 +65,19 @@ class ThresholdAlertOperator:
     directive: ThresholdAlertDirective | None = field(default=None, compare=False)
     bucket: int = field(default=0, compare=False)
     buckets: int = field(default=1, compare=False)
+    schema: Schema = field(init=False, repr=False, compare=False)
+    demands: tuple[tuple[Demand, ...], ...] = field(init=False, repr=False, compare=False)
+    """What alerts demand of the elements of each input that are kept."""
+    plans: tuple[AlertPlan, ...] = field(init=False, repr=False, compare=False)
+    shedding: Mapping[int, Alert] = field(init=False, repr=False, compare=False)
+    """The alerts that may shed, by number."""
 
-    @property
-    def schema(self) -> Schema:
-        return Schema((NUMBER, *(f for each in self.inputs for f in each), VALUE, INCIDENT, ALARM))
+    def __post_init__(self) -> None:
+        columns = (NUMBER, *(f for each in self.inputs for f in each.fields), VALUE, INCIDENT, ALARM)
+        object.__setattr__(self, "schema", Schema(columns))
+        object.__setattr__(self, "demands", tuple(demands_on(i, self.alerts) for i in range(len(self.inputs))))
+        object.__setattr__(self, "plans", tuple(AlertPlan.of(alert, self.inputs) for alert in self.alerts))
+        object.__setattr__(self, "shedding", control.alerts_that_shed(self.alerts))
 
     @property
     def partition_keys(self) -> PartitionKeys:
@@ -79,7 +85,7 @@ class ThresholdAlertOperator:
 
     @property
     def looks_back(self) -> int | None:
-        return 2 * max(alarm_span(alert) for alert in self.alerts) + CHRONON
+        return 2 * max(plan.span for plan in self.plans) + CHRONON
 
     def describe(self) -> str:
         names = ", ".join(alert.name for alert in self.alerts)
@@ -88,7 +94,7 @@ class ThresholdAlertOperator:
 
     def for_bucket(self, bucket: int, buckets: int) -> ThresholdAlertOperator:
         # Without keys, all elements meet in one bucket.
-        return replace(self, bucket=bucket, buckets=buckets) if self._shedding_alerts and self.keys[0] else self
+        return replace(self, bucket=bucket, buckets=buckets) if self.shedding and self.keys[0] else self
 
     @staticmethod
     def control_types() -> ControlTypes:
@@ -97,34 +103,29 @@ class ThresholdAlertOperator:
     def with_directive(
         self, directive: ThresholdAlertDirective | None, arrived: Mapping[str, int]
     ) -> ThresholdAlertOperator:
-        return replace(self, directive=directive) if self._shedding_alerts else self
+        return replace(self, directive=directive) if self.shedding else self
 
     def decide(
         self, record: ThresholdAlertRecord | None, reports: Sequence[ThresholdAlertReport], seconds: float
     ) -> ThresholdAlertRecord | None:
-        return control.decide(self._shedding_alerts, record, reports, seconds)
-
-    @property
-    def _shedding_alerts(self) -> Mapping[int, Alert]:
-        return control.alerts_that_shed(self.alerts)
+        return control.decide(self.shedding, record, reports, seconds)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         """Process the new elements, emit alarms at once, and drop elements that no later element can meet."""
-        demands = [demands_on(which, self.alerts) for which in range(len(self.inputs))]
-        scene = load_with_inputs(state, inputs, self.inputs, self.keys, demands)
-        promise = min(min(watermarks) - max(_lag(alert) for alert in self.alerts), FOREVER)
+        scene = load_with_inputs(state, inputs, self.inputs, self.keys, self.demands)
+        promise = min(min(watermarks) - max(plan.lag for plan in self.plans), FOREVER)
         outputs, dead, incidents = [Batch.empty(self.schema)], list[pa.RecordBatch](), dict[int, Incidents]()
         rows = sum(map(len, inputs))
-        judging = {number: self._start_judging(number, alert, rows) for number, alert in self._shedding_alerts.items()}
-        for number, alert in enumerate(self.alerts):
+        judging = {number: self._start_judging(number, alert, rows) for number, alert in self.shedding.items()}
+        for number, plan in enumerate(self.plans):
             incidents[number] = scene.incidents_of_alert(number)
-            for alarms in _find_alarms(alert, scene, judging.get(number)):
+            for alarms in _find_alarms(plan, scene, judging.get(number)):
                 dead += [alarms.dead] if alarms.dead.num_rows else []
                 if len(alarms.start):
                     output, incidents[number] = self._rows_of_alarms(number, alarms, scene, incidents[number])
                     outputs.append(output)
         horizons = [self._horizon(which, watermarks) for which in range(len(self.inputs))]
-        pauses = {number: promise - alarm_span(alert) for number, alert in enumerate(self.alerts)}
+        pauses = {number: promise - plan.span for number, plan in enumerate(self.plans)}
         after = scene.save(state, horizons, incidents, pauses)
         reports = {number: each.report for number, each in judging.items()}
         report = ThresholdAlertReport(reports) if reports else None
@@ -138,9 +139,9 @@ class ThresholdAlertOperator:
     def _horizon(self, which: int, watermarks: Sequence[int]) -> int:
         """Return the time before which elements of an input cannot meet any later element."""
         horizon = FOREVER
-        for alert in (a for a in self.alerts if which in a.members):
-            own, most = alert.members.index(which), _nearness(alert).most
-            for other, member in enumerate(alert.members):
+        for members, most in ((p.alert.members, p.nearness.most) for p in self.plans if which in p.alert.members):
+            own = members.index(which)
+            for other, member in enumerate(members):
                 if other != own:
                     horizon = min(horizon, watermarks[member] - int(most[other, own]))
         return horizon
@@ -151,7 +152,7 @@ class ThresholdAlertOperator:
         """Return alarms as rows, numbered within their incidents, and the incidents after them."""
         alert, many = self.alerts[number], len(alarms.start)
         known, incident, place = incidents.add_alarms(
-            alarms.group, alarms.start, alarms.end - CHRONON, alarm_span(alert)
+            alarms.group, alarms.start, alarms.end - CHRONON, self.plans[number].span
         )
         columns: list[pa.Array] = [pa.array(np.full(many, number), NUMBER.type.arrow)]
         for which, schema in enumerate(self.inputs):
@@ -170,7 +171,7 @@ class ThresholdAlertOperator:
         """Yield the columns of an input that is not a member: NULL, except for the keys, which all inputs share."""
         first = alert.members[0]
         same = dict(zip(self.keys[which], self.keys[first], strict=True))
-        for each in schema:
+        for each in schema.fields:
             if each.name in same:
                 yield scene.sides[first].batch.column(same[each.name]).take(pa.array(alarms.rows[:, 0]))
             else:
@@ -190,38 +191,34 @@ class _Alarms:
     dead: pa.RecordBatch
 
 
-def _find_alarms(alert: Alert, scene: ThresholdAlertState, judging: Judging | None) -> Iterator[_Alarms]:
+def _find_alarms(plan: AlertPlan, scene: ThresholdAlertState, judging: Judging | None) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; with `judging`, only from the combinations it chooses."""
-    from tidegate.physical.common.conditions import compile_condition
-
-    sides = [scene.sides[member] for member in alert.members]
-    names = tuple(frozenset(side.batch.columns.schema.names) for side in sides)
-    condition = compile_condition(alert.condition, names, computes_loads=True) if judging is None else None
+    sides = [scene.sides[member] for member in plan.alert.members]
     offsets = np.cumsum([0, *(len(side.batch) for side in sides)])
     bounds = np.stack([offset + side.group_bounds(scene.groups) for offset, side in zip(offsets, sides, strict=False)])
     time, is_new = (np.concatenate(parts) for parts in zip(*((s.batch.start, s.is_new) for s in sides), strict=True))
-    members, nearness = Members(time, is_new, bounds), _nearness(alert)
-    if condition is not None:
-        yield from _search_alarms(alert, condition, sides, members)
+    members = Members(time, is_new, bounds)
+    if judging is None and plan.condition is not None:
+        yield from _search_alarms(plan, plan.condition, sides, members)
         return
     choice = order = None
     if judging is not None:
-        choice = judging.choose_combinations(count_combinations(members, nearness, judging.plan.cells))
+        choice = judging.choose_combinations(count_combinations(members, plan.nearness, judging.plan.cells))
     if choice is not None:
         members, order = _arrival_independent_order(scene, sides, offsets)
     start = 0
     while start < len(time):
-        found, start = find_combinations(members, nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
+        found, start = find_combinations(members, plan.nearness, start=start, enough=MOST_COMBINATIONS, choice=choice)
         if len(found):
             began = perf_counter()
             rows = found if order is None else order[found]
-            alarms = _judge_combinations(alert, sides, rows - offsets[:-1], time[rows])
+            alarms = _judge_combinations(plan, sides, rows - offsets[:-1], time[rows])
             if judging is not None:
                 judging.record_alarms(np.ptp(alarms.times, axis=1), perf_counter() - began)
             yield alarms
 
 
-def _search_alarms(alert: Alert, condition: Condition, sides: Sequence[Side], members: Members) -> Iterator[_Alarms]:
+def _search_alarms(plan: AlertPlan, condition: Condition, sides: Sequence[Side], members: Members) -> Iterator[_Alarms]:
     """Yield the alarms with a new element, in portions; the condition is decided while they are searched."""
     from tidegate.physical.common.kernels.condition_search import ConditionInputs
     from tidegate.physical.threshold_alert.kernels.alarm_search import find_alarms
@@ -230,15 +227,15 @@ def _search_alarms(alert: Alert, condition: Condition, sides: Sequence[Side], me
     bounds = condition.bounds(columns)
     inputs = ConditionInputs(condition.program, columns.addresses, bounds.addresses)
     while start < len(members.time):
-        found, failures, start = find_alarms(members, _nearness(alert), inputs, start=start, enough=MOST_COMBINATIONS)
+        found, failures, start = find_alarms(members, plan.nearness, inputs, start=start, enough=MOST_COMBINATIONS)
         if len(found):
             rows, times, fails = found - members.bounds[:, 0], members.time[found], failures != 0
             dead = NO_DEAD_LETTERS
             if fails.any():
-                combined = _combine_elements(alert, sides, rows[fails], times[fails])
+                combined = _combine_elements(plan, sides, rows[fails], times[fails])
                 verdict = Evaluation(pa.nulls(len(combined)), failures[fails].astype(np.int8))
-                dead = dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name)
-            yield _raise_alarms(alert, sides, rows[~fails], times[~fails], dead)
+                dead = dead_letters_of_failures(combined, verdict, plan.alert.condition, origin=plan.alert.name)
+            yield _raise_alarms(plan, sides, rows[~fails], times[~fails], dead)
 
 
 def _arrival_independent_order(
@@ -262,21 +259,21 @@ def _arrival_independent_order(
     return Members(time, is_new, np.stack(bounds)), places
 
 
-def _judge_combinations(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
+def _judge_combinations(plan: AlertPlan, sides: Sequence[Side], rows: Ints, times: Ints) -> _Alarms:
     """Return the combinations for which the condition is true, and dead letters of those for which it fails."""
-    combined = _combine_elements(alert, sides, rows, times)
+    alert, combined = plan.alert, _combine_elements(plan, sides, rows, times)
     verdict = evaluate(alert.condition, combined.columns, len(rows))
     true = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
     dead = NO_DEAD_LETTERS
     if verdict.errors is not None:
         true = true & (verdict.errors == 0)
         dead = dead_letters_of_failures(combined, verdict, alert.condition, origin=alert.name)
-    return _raise_alarms(alert, sides, rows[true], times[true], dead)
+    return _raise_alarms(plan, sides, rows[true], times[true], dead)
 
 
-def _raise_alarms(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints, dead: pa.RecordBatch) -> _Alarms:
+def _raise_alarms(plan: AlertPlan, sides: Sequence[Side], rows: Ints, times: Ints, dead: pa.RecordBatch) -> _Alarms:
     """Return combinations for which the condition is true as alarms."""
-    combined = _combine_elements(alert, sides, rows, times)
+    alert, combined = plan.alert, _combine_elements(plan, sides, rows, times)
     # The comparison may succeed where computing the value fails; such an alarm has no value.
     value = evaluate(alert.value, combined.columns, len(rows)).values
     start, end = combined.start, combined.end
@@ -285,27 +282,12 @@ def _raise_alarms(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints, 
     return _Alarms(rows, times, sides[0].group[rows[:, 0]], start, end, value, dead)
 
 
-def _combine_elements(alert: Alert, sides: Sequence[Side], rows: Ints, times: Ints) -> Batch:
+def _combine_elements(plan: AlertPlan, sides: Sequence[Side], rows: Ints, times: Ints) -> Batch:
     """Return combinations as elements, from their first to their last time, with the columns that the alert reads."""
-    return Batch(times.min(axis=1), times.max(axis=1) + CHRONON, _combine_columns(alert, sides, rows))
-
-
-def _combine_columns(alert: Alert, sides: Sequence[Side], rows: Ints) -> pa.RecordBatch:
-    """Return the columns that the condition and the value read, one row for each combination."""
-    read = columns_of(alert.condition) | columns_of(alert.value)
     arrays, names = list[pa.Array](), list[str]()
     for side, places in zip(sides, rows.T, strict=True):
-        own = [name for name in side.batch.columns.schema.names if name in read]
-        arrays += [side.batch.column(name).take(pa.array(places)) for name in own]
+        own = [name for name in side.batch.columns.schema.names if name in plan.read]
+        arrays += [side.batch.columns.column(name).take(pa.array(places)) for name in own]
         names += own
-    return pa.RecordBatch.from_arrays(arrays, names)
-
-
-def _lag(alert: Alert) -> int:
-    """Return how long before its last element the validity of an alarm can begin."""
-    return 0 if alert.lasting else alarm_span(alert)
-
-
-@lru_cache(maxsize=256)
-def _nearness(alert: Alert) -> Nearness:
-    return Nearness(np.array(time_distances(alert), np.int64), alert.step, alert.links[0].before)
+    columns = pa.RecordBatch.from_arrays(arrays, names)
+    return Batch(times.min(axis=1), times.max(axis=1) + CHRONON, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from time import perf_counter
 
@@ -15,14 +16,15 @@ from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
 from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
-from tidegate.runtime.control import Directives, add_counts, decide_after_step, directives_of, records_of_stages
+from tidegate.runtime.control import add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
-from tidegate.runtime.stage import Address, Placement, StageGraph
-from tidegate.runtime.state import StateSize, StateStore, Version, add_sizes
+from tidegate.runtime.stage import Address, Placement
+from tidegate.runtime.stage_graph import StageGraph
+from tidegate.runtime.state import StateSize, StateStore, Version, is_cold
 from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS, advance_watermarks
 from tidegate.time import FOREVER
@@ -65,9 +67,17 @@ class Engine:
         self._saved = dict(self.state)
         parts = self.job.graph.parts(range(1, self.job.graph.levels))
         self._parts = tuple(Part.of(stages, self.job.buckets, self.job.most_pairs) for stages in parts)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Compute once what every step needs of the stages."""
+        for stream in self.job.graph.streams:
+            for stage in self.job.graph.readers[stream]:
+                stage.place(Placement(buckets=self.job.buckets))
         for part, bucket in product(self._parts, range(self.job.buckets)):
             for stage in part.stages:
                 stage.place(Placement(bucket, self.job.buckets, part.most_pairs))
+        source_marks(self.job.graph, self.watermarks)
 
     def step(
         self,
@@ -95,14 +105,16 @@ class Engine:
         arriving = [(stream, batch) for stream, batches in raw.items() for batch in batches]
         rows = sum(batch.num_rows for _, batch in arriving)
         with self.phases.measure("decode"):
-            decoded = list(map_in_threads(lambda each: self._decode(*each, now), arriving, rows=rows))
-        for stream, ingested in decoded:
+            decode = partial(self._decode, now=now)
+            decoded = list(map_in_threads(decode, arriving, rows=rows))
+        for (stream, _), ingested in zip(arriving, decoded, strict=True):
             elements.append((stream, ingested.batch))
             dead += [ingested.dead] if ingested.dead.num_rows else []
             arrived[stream] += ingested.rows
             note_facts(found, stream, ingested)
             if ingested.spread is not None:
-                self.spreads[stream] = joint_spread(ingested.spread, self.spreads.get(stream))
+                known = self.spreads.get(stream)
+                self.spreads[stream] = ingested.spread if known is None else joint_spread(known, ingested.spread)
             if ingested.latest is not None:
                 latest[stream] = max(ingested.latest, latest.get(stream, ingested.latest))
         self.watch.add(found)
@@ -110,8 +122,9 @@ class Engine:
         out.dead[:0] = dead
         return out, sum(arrived.values())
 
-    def _decode(self, stream: str, batch: pa.RecordBatch, now: int) -> tuple[str, DecodedBatch]:
-        return stream, self.decoders[stream].decode(batch, self.watermarks[stream], now)
+    def _decode(self, arriving: tuple[str, pa.RecordBatch], now: int) -> DecodedBatch:
+        stream, batch = arriving
+        return self.decoders[stream].decode(batch, self.watermarks[stream], now)
 
     def advance(
         self,
@@ -231,7 +244,9 @@ class Engine:
         self, boxes: _StepBoxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
     ) -> None:
         boxes.add_marks(source_marks(self.job.graph, watermarks))
-        boxes.direct(directives_of(self.control), self.arrived)
+        directives = directives_of(self.control) if self.control else {}
+        for inbox in boxes.inboxes:
+            inbox.directives, inbox.arrived = directives, self.arrived
 
         def accept(piece: Outbox) -> None:
             self.reaches = merge_reaches(self.reaches, piece.reaches)
@@ -255,7 +270,14 @@ class Engine:
 
     def state_size(self) -> StateSize:
         """Return the size of the state of all stages and buckets."""
-        return add_sizes(self.state_sizes().values())
+        size = rows = cold = 0
+        for version in self.state.values():
+            for name, chunk in version.chunks.items():
+                if is_cold(name):
+                    cold += chunk.nbytes
+                else:
+                    size, rows = size + chunk.nbytes, rows + chunk.num_rows
+        return StateSize(size, rows, cold)
 
     def state_sizes(self) -> dict[OperatorPlace, StateSize]:
         """Return the size of the state of each operator in each bucket."""
@@ -276,10 +298,6 @@ class _StepBoxes:
         self.out = Outbox()
         self.reports: list[dict[str, Report]] = []
         """Reports of steered operators; those of one stage are in the order of buckets."""
-
-    def direct(self, directives: Directives, arrived: Mapping[str, int]) -> None:
-        for inbox in self.inboxes:
-            inbox.directives, inbox.arrived = directives, arrived
 
     def accept(self, outbox: Outbox) -> None:
         for parcel in outbox.parcels:

@@ -10,7 +10,7 @@ from time import perf_counter, time
 
 import pyarrow as pa
 
-from tidegate.connectors.origins import file_of
+from tidegate.connectors.origins import place_of
 from tidegate.connectors.ranges import START, SourcePosition
 from tidegate.connectors.source import read_all
 from tidegate.errors import TidegateWarning
@@ -185,7 +185,7 @@ class EmbeddedRun(BackgroundRun):
             file
             for each in found.values()
             for batch in each.batches
-            if (file := file_of(batch)) is not None and any(file.endswith(f"/{part}") for part in unread)
+            if (file := place_of(batch).file) is not None and any(file.endswith(f"/{part}") for part in unread)
         ]
         self._warn(self.engine.watch.warnings(but=reading))
 
@@ -221,8 +221,9 @@ class EmbeddedRun(BackgroundRun):
         return False
 
     def _finish_step(self, out: Outbox, rows: int) -> None:
-        if not self.progress.steps:
+        if FINAL in self._published:
             remove_final_results(self.job.sinks)
+            self._published.remove(FINAL)
         with self.engine.phases.measure("publish"):
             self._deliver(out, rows)
         with self.engine.phases.measure("record"):
@@ -269,7 +270,7 @@ class EmbeddedRun(BackgroundRun):
         self._emit_output(out)
         if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
             self._write_outputs([(SHEDDING, shed)])
-        is_new = self._label != FINAL and self._label not in self._published
+        is_new = self._label not in self._published
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token, is_new=is_new)
         self._update_progress(rows)

@@ -24,6 +24,7 @@ class StreamInput:
 
     def __init__(self, source: Source, position: SourcePosition, columns: frozenset[str]) -> None:
         self.source, self.position, self.columns = source, position, columns
+        self.limits = step_limits(source)
         self._waiting: list[SourceRange] = []
         self._reader: RangeReader | None = None
         self._batches: Iterator[pa.RecordBatch] = iter(())
@@ -37,9 +38,8 @@ class StreamInput:
         """Read about `rows` rows: at most half as many more, and at least half, unless fewer are available."""
         batches: list[pa.RecordBatch] = []
         ranges: list[SourceRange] = []
-        rows, most = step_limits(self.source, rows)
-        left = rows
-        while 2 * left >= rows and len(ranges) != most:
+        left = rows = min(rows, self.limits.rows or rows)
+        while 2 * left >= rows and len(ranges) != self.limits.ranges:
             reader = self._open_next(rows, growing=growing)
             if reader is None:
                 break

@@ -20,7 +20,7 @@ from tidegate.connectors.sinks import FileSink
 from tidegate.physical.common.codec import Json
 from tidegate.runtime.control import add_counts
 from tidegate.runtime.pieces import MOST_PAIRS
-from tidegate.runtime.stage import StageGraph
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import StateStore
 from tidegate.runtime.watermarks import advance_watermarks
 from tidegate.time import FOREVER, TimeFormat

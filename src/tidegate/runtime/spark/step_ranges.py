@@ -40,10 +40,11 @@ class RangeQueue:
 
     def take(self, rows: int) -> tuple[SourceRange, ...]:
         """Return the next ranges, with about as many rows."""
-        rows, most = step_limits(self.source, rows)
+        limits = step_limits(self.source)
+        rows = min(rows, limits.rows or rows)
         left = int(rows * self._bytes_per_row) if self.source.counts_bytes else rows
         self._taken = []
-        while self._waiting and left > 0 and len(self._taken) != most:
+        while self._waiting and left > 0 and len(self._taken) != limits.ranges:
             waiting = self._next_waiting()
             taken = self._cut(waiting, left)
             self._taken.append((taken, waiting))

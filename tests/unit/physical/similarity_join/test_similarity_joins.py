@@ -19,7 +19,8 @@ from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.explain import explain_compiled
 from tidegate.runtime.explain_descriptions import describe_stage
 from tidegate.runtime.explain_format import ExplainFormat
-from tidegate.runtime.stage import StageGraph, ToStage
+from tidegate.runtime.stage import ToStage
+from tidegate.runtime.stage_graph import StageGraph
 
 # ---- what is known of them
 
