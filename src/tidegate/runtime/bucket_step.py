@@ -86,11 +86,17 @@ class Outbox:
     """The largest end of an element that a stage or a query gave, for each of its outputs."""
 
     def send(self, stage: Stage, step: StageStep, placement: Placement, bucket: int = NO_BUCKET) -> None:
-        """Add the output of a stage: results, parcels for the stages that its outlets feed, and dead letters."""
-        for target, (output, _) in zip(stage.targets, step.outputs, strict=True):
+        """Add the output of a stage: results, parcels and marks for the stages that its outlets feed, and dead letters.
+
+        A stage that reads a stream has no bucket, and sends no marks: `source_marks` sends them, with or without rows.
+        """
+        for outlet, (output, mark) in zip(stage.outlets, step.outputs, strict=True):
+            target = outlet.target
             if not isinstance(target, ToQuery):
                 to, parts = (target.stage, target.port), split_by_bucket(output, target.keys, placement.buckets)
                 self.parcels += [Parcel(to, number, part) for number, part in parts]
+                if bucket != NO_BUCKET:
+                    self.marks.append(PortWatermark(to, mark))
             elif len(output):
                 self.results.append((target.query, output))
                 self.reaches.append((f"query {target.query}", int(output.end.max())))
@@ -144,7 +150,6 @@ def run_stage(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, placeme
     step = stage.step(state, inputs, watermarks, StepContext(placement, directives, inbox.arrived))
     outbox.send(stage, step, placement, inbox.bucket)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
-    outbox.marks += [PortWatermark(address, step.outputs[outlet][1]) for outlet, address in stage.addresses]
     return step.state
 
 
@@ -160,7 +165,7 @@ def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[PortW
         mark = watermarks[stream]
         for operator in stage.time_movers:
             mark = operator.watermark_after(mark)
-        marks += [PortWatermark(address, mark) for _, address in stage.addresses]
+        marks += [PortWatermark(address, mark) for address in stage.addresses]
     return marks
 
 

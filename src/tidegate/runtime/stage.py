@@ -213,10 +213,10 @@ class Stage:
         return found
 
     @cached_property
-    def addresses(self) -> tuple[tuple[int, Address], ...]:
-        """Number and address of each outlet that feeds another stage."""
-        targets = ((number, outlet.target) for number, outlet in enumerate(self.outlets))
-        return tuple((n, (target.stage, target.port)) for n, target in targets if isinstance(target, ToStage))
+    def addresses(self) -> tuple[Address, ...]:
+        """Addresses of the ports that the outlets feed."""
+        targets = (outlet.target for outlet in self.outlets)
+        return tuple((target.stage, target.port) for target in targets if isinstance(target, ToStage))
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
