@@ -221,23 +221,23 @@ class Stage:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """All operators in running order; an operator's position is its number in the state."""
-        return tuple(node for node, _, _ in self._numbered.nodes)
+        return tuple(node for node, _, _ in self._node_order.nodes)
 
     @cached_property
-    def _numbered(self) -> _NumberedNodes:
+    def _node_order(self) -> _NumberedNodes:
         return _number_nodes(self.outlets, len(self.port_schemas))
 
     @cached_property
-    def _placed(self) -> dict[Placement, tuple[PlacedOperator, ...]]:
+    def _operators_at(self) -> dict[Placement, tuple[PlacedOperator, ...]]:
         return {}
 
     def place(self, placement: Placement) -> tuple[PlacedOperator, ...]:
         """Return the operators as they run at a placement, in running order; computed once."""
-        if placement not in self._placed:
-            self._placed[placement] = tuple(
-                _place_operator(node.operator, inputs, query, placement) for node, inputs, query in self._numbered.nodes
+        if placement not in self._operators_at:
+            self._operators_at[placement] = tuple(
+                _place_operator(node.operator, inputs, query, placement) for node, inputs, query in self._node_order.nodes
             )
-        return self._placed[placement]
+        return self._operators_at[placement]
 
     @cached_property
     def descriptions(self) -> tuple[str, ...]:
@@ -256,7 +256,7 @@ class Stage:
         context = context or StepContext()
         states, flow = _split_by_operator(state), list(zip(inputs, watermarks, strict=True))
         made = StageStep()
-        for number, placed in enumerate(self._placed.get(context.placement) or self.place(context.placement)):
+        for number, placed in enumerate(self._operators_at.get(context.placement) or self.place(context.placement)):
             operator, below = placed.operator, [flow[each] for each in placed.inputs]
             if placed.is_steered:
                 steered = cast("Steered[Directive, Report, ControlRecord]", operator)
@@ -267,7 +267,7 @@ class Stage:
             )
             made.add(number, placed, step, sum(len(batch) for batch, _ in below), perf_counter() - began)
             flow.append((step.output, step.watermark))
-        made.outputs = tuple(flow[each] for each in self._numbered.outputs)
+        made.outputs = tuple(flow[each] for each in self._node_order.outputs)
         return made
 
     @cached_property
