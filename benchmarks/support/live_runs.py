@@ -31,6 +31,7 @@ from tidegate.runtime import bucket_step, pieces
 from tidegate.runtime.embedded import engine, runner
 from tidegate.runtime.figures import PhaseClock
 from tidegate.runtime.job import StepTime
+from tidegate.runtime.state import NO_SIZE
 from tidegate.session import RuntimeName
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -223,7 +224,7 @@ def without_figures() -> Iterator[None]:
         patch.object(pieces, "add_figures", lambda *_: None),
         patch.object(engine, "add_figures", lambda *_: None),
         patch.object(runner, "add_figures", lambda *_: None),
-        patch.object(engine.Engine, "state_sizes", lambda _: {}),
+        patch.object(engine.Engine, "state_size", lambda _: NO_SIZE),
         patch.object(PhaseClock, "measure", lambda *_: nullcontext()),
         patch("tidegate.runtime.stage.perf_counter", lambda: 0.0),
     ):

@@ -167,10 +167,13 @@ def test_appended_lines_are_read(runtime, two_files):
 @pytest.mark.parametrize("name", ["1.csv", "1.parquet"])
 def test_a_file_that_is_replaced_in_place_is_one_dead_letter(runtime, tmp_path, name):
     def put(key: int) -> None:
+        # At once: a file that is seen half written, and then whole, is replaced twice.
+        new = tmp_path / "new"
         if name.endswith("csv"):
-            (tmp_path / "in" / name).write_text(f"k,at\n{key},10\n")
+            new.write_text(f"k,at\n{key},10\n")
         else:
-            pq.write_table(pa.table({"k": [key], "at": [10]}), tmp_path / "in" / name)
+            pq.write_table(pa.table({"k": [key], "at": [10]}), new)
+        new.replace(tmp_path / "in" / name)
 
     (tmp_path / "in").mkdir()
     put(1)

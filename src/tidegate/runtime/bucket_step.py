@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
-from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace
+from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
 from tidegate.runtime.stage import Address, Placement, Stage, StageStep, StepContext, ToQuery
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.time import BEGINNING
@@ -103,8 +104,8 @@ class Outbox:
         self.dead += step.dead
         if step.reach > BEGINNING:
             self.reaches.append((f"stage {stage.number}", step.reach))
-        for number, figures in step.figures.items():
-            self.figures[OperatorPlace(stage.number, number, bucket)] = figures
+        place = partial(OperatorPlace, stage.number, bucket=bucket)
+        add_figures(self.figures, {place(number): each for number, each in step.figures.items()})
         self.pairs = max(self.pairs, step.pairs)
 
 

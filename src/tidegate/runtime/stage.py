@@ -234,9 +234,8 @@ class Stage:
     def place(self, placement: Placement) -> tuple[PlacedOperator, ...]:
         """Return the operators as they run at a placement, in running order; computed once."""
         if placement not in self._operators_at:
-            self._operators_at[placement] = tuple(
-                _place_operator(node.operator, inputs, query, placement) for node, inputs, query in self._node_order.nodes
-            )
+            nodes = self._node_order.nodes
+            self._operators_at[placement] = tuple(_place_operator(*each, placement) for each in nodes)
         return self._operators_at[placement]
 
     @cached_property
@@ -310,7 +309,8 @@ def _number_nodes(outlets: Sequence[Outlet], ports: int) -> _NumberedNodes:
     return _NumberedNodes(nodes, outputs)
 
 
-def _place_operator(operator: Operator, inputs: tuple[int, ...], query: str, placement: Placement) -> PlacedOperator:
+def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: Placement) -> PlacedOperator:
+    operator = node.operator
     if isinstance(operator, BucketAware):
         operator = operator.for_bucket(placement.bucket, placement.buckets)
     if placement.most_pairs is not None and isinstance(operator, PairLimited):
