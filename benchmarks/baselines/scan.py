@@ -146,6 +146,8 @@ class ScanTracker:
 @compiled
 def _scan(points: Cells, weight: Ints, low: Cells, high: Cells, numbers: Ints, live: int, complete: Ints) -> int:
     """Count elements; what is complete is written, and the others close the gap. How many are left."""
+    if not live:
+        return 0
     found = 0
     left = numbers[2]
     for i in range(len(weight)):
