@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ from tidegate.connectors.text_files import LineRules, first_line, read_lines
 from tidegate.connectors.text_splits import split_lines
 from tidegate.errors import BadFileError, DataError
 
+KEPT_HEADERS = 100
+"""Number of files whose first lines are kept, so that each step of a growing file need not read it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class CsvSource:
@@ -33,6 +36,8 @@ class CsvSource:
     files: FileSet
     dialect: Dialect
     rules: LineRules
+    headers: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """First lines of files that were read from their beginning, by path."""
 
     format: ClassVar[Format] = Format.CSV
     counts_bytes: ClassVar[bool] = True
@@ -62,7 +67,13 @@ class CsvSource:
     def read_range(
         self, part: SourceRange, rows: int, *, columns: frozenset[str] | None = None
     ) -> Iterator[tuple[pa.RecordBatch, Point]]:
-        return read_lines(self.files, part, rows, self.rules, about=self._file_metadata)
+        about = self._growing_file_metadata if part.begin.offset else self._file_metadata
+        return read_lines(self.files, part, rows, self.rules, about=about)
+
+    def _growing_file_metadata(self, file: File) -> dict[bytes, bytes]:
+        """Return the metadata of a file whose beginning was read before; if another took its place, it is not read."""
+        line = self.headers.get(file.path)
+        return self._file_metadata(file) if line is None else {HEADER: line.encode()}
 
     def _file_metadata(self, file: File) -> dict[bytes, bytes]:
         """Check the first line of a file; return the header as metadata of its raw batches."""
@@ -70,7 +81,12 @@ class CsvSource:
         if self.dialect.header and not line:
             raise to_bad_file_error(file, self._no_header_error(file.path))
         self._check_line(file, line)
-        return {HEADER: line.encode()} if self.dialect.header else {}
+        if not self.dialect.header:
+            return {}
+        if len(self.headers) >= KEPT_HEADERS:
+            self.headers.clear()
+        self.headers[file.path] = line
+        return {HEADER: line.encode()}
 
     def _no_header_error(self, place: str) -> DataError:
         message = f"stream '{self.stream.name}': {place} is empty and has no header"
@@ -85,9 +101,9 @@ class CsvSource:
         if not self.dialect.header:
             self._check_width(file, line)
             return
-        for field in self.stream.schema.fields:
-            if find_name(field.name, names) is None:
-                raise to_bad_file_error(file, self._missing_column_error(file.path, field.name, names))
+        for column in self.stream.schema.names:
+            if find_name(column, names) is None:
+                raise to_bad_file_error(file, self._missing_column_error(file.path, column, names))
 
     def _missing_column_error(self, place: str, name: str, names: Sequence[str]) -> DataError:
         """Return the error for a column that is missing in a header."""
