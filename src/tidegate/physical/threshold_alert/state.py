@@ -91,7 +91,7 @@ class ThresholdAlertState:
         chunks: dict[str, pa.RecordBatch] = {}
         for which, (side, horizon) in enumerate(zip(self.sides, horizons, strict=True)):
             chunks |= side.save(_side_name(which), state, horizon)
-        rows = [self._incident_rows(number, each, pauses[number]) for number, each in incidents.items()]
+        rows = [self._incident_rows(n, each, pauses[n]) for n, each in incidents.items() if each.alarms.any()]
         if any(each.num_rows for each in rows):
             chunks[_INCIDENTS] = concat_columns([each for each in rows if each.num_rows])
         return {name: state[name] if _is_same(state.get(name), chunk) else chunk for name, chunk in chunks.items()}
