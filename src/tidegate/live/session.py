@@ -31,10 +31,11 @@ from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.program import bind
 from tidegate.live.answers import Answer, QueryStatus, snapshot_table
 from tidegate.live.change_queue import ChangeQueue
-from tidegate.live.changes import Prepared, apply_change, end_phases, find_query, prepare
+from tidegate.live.changes import apply_change, end_phases
 from tidegate.live.exactness import streams_read
 from tidegate.live.feeds import FeedsOfQueries, ResultFeed
 from tidegate.live.paths import refuse_outside
+from tidegate.live.prepared import Prepared, find_query, prepare
 from tidegate.live.program import LiveQuery, ProgramVersion
 from tidegate.live.runs import RunCallbacks, start_live_run
 from tidegate.live.show import answer_command
