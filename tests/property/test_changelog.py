@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from property.test_live_queries import QUERIES, ROWS, TABLE, Story
+from property.test_live_queries import QUERIES, ROWS
 from reference.semantics import relations_of
 from support.examples import examples
 from support.live import Row, SteppedSession
+from support.stories import TABLE, Story
 
 from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.session import Session
@@ -91,7 +92,7 @@ def test_applying_the_changes_of_a_live_query_gives_its_relation(actions, bucket
                     story.register(f"{text} EMIT CHANGES")
                 case "alter", (text, in_step):
                     names = sorted(story.running)
-                    story.alter(names[-1 if in_step else 0], f"{text} EMIT CHANGES")
+                    story.change("alter", names[-1 if in_step else 0], f"{text} EMIT CHANGES")
                 case "rows", (stream, rows):
                     story.arrive(stream, rows)
                 case "step", ():

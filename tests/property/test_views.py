@@ -8,9 +8,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from property.test_live_queries import QUERIES, ROWS, TABLE, Story
+from property.test_live_queries import QUERIES, ROWS
 from reference.semantics import relations_of
 from support.examples import examples
+from support.stories import TABLE, Story
 
 from tidegate.algebra.plan import Plan
 from tidegate.errors import QueryError

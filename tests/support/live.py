@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from tidegate.live.session import LiveSession
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
-from tidegate.runtime.job import DEAD_LETTERS
+from tidegate.runtime.job import DEAD_LETTERS, Job
+from tidegate.runtime.spark.live_runner import LiveSparkRun
 from tidegate.time import BEGINNING, FOREVER
 
 T = TypeVar("T")
@@ -46,24 +48,55 @@ class SteppedRun(LiveEmbeddedRun):
         self._events.close()
 
 
+class SteppedSparkRun(LiveSparkRun):
+    """A run on Spark without a thread."""
+
+    def _begin(self) -> None:
+        pass
+
+    def repeat_interrupted(self) -> None:
+        if self._interrupted is not None:
+            self._run_step(self._interrupted, repeated=True)
+
+    def step(self, *, is_abandoned: bool = False) -> bool:
+        """Run the next step, as `_run_steps` does, or write only its intent; return whether there was one."""
+        intent = self._next_intent(growing=True, is_due=self._before_step())
+        if intent is None:
+            return False
+        self.checkpoint.intend(intent)
+        if not is_abandoned:
+            self._run_step(intent)
+        return True
+
+    def abandon(self) -> None:
+        """Leave everything as it is, as if the process were gone."""
+        self._release_lock()
+        assert self._events is not None
+        self._events.close()
+        self._step_job.close()
+
+
 class SteppedSession(LiveSession):
     """A live session that runs a step when the test asks for it, and collects all results."""
 
     def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
         self.results, self._is_abandoned = results, False
-        self._run: SteppedRun
-        super().__init__(checkpoint=str(checkpoint), buckets=buckets)
+        self._run: SteppedRun | SteppedSparkRun
+        super().__init__(checkpoint=str(checkpoint), buckets=buckets, **self._settings())
         self._run.repeat_interrupted()
 
-    def _start_run(self) -> SteppedRun:
+    def _settings(self) -> dict[str, Any]:
+        return {}
+
+    def _start_run(self) -> SteppedRun | SteppedSparkRun:
         job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
-        return SteppedRun(
-            job,
-            on_rows=self._on_rows,
-            checkpoint=self._root,
-            between=self._between_steps,
-            forgotten=self._live.version.forgotten,
-        )
+        version = self._live.version
+        settings: dict[str, Any] = {"forgotten": version.forgotten, "moved": version.moved}
+        settings |= {"on_rows": self._on_rows, "checkpoint": self._root, "between": self._between_steps}
+        return self._make_run(job, settings)
+
+    def _make_run(self, job: Job, settings: dict[str, Any]) -> SteppedRun | SteppedSparkRun:
+        return SteppedRun(job, **settings)
 
     def _submit(self, change: Callable[[], T]) -> T:
         return change()
@@ -87,3 +120,17 @@ class SteppedSession(LiveSession):
             self._run.step(is_abandoned=True)
         self._run.abandon()
         self._session.close()
+
+
+class SteppedSparkSession(SteppedSession):
+    """A stepped session on Spark."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
+        self._given = spark
+        super().__init__(checkpoint, results, buckets)
+
+    def _settings(self) -> dict[str, Any]:
+        return {"runtime": "spark", "spark": self._given}
+
+    def _make_run(self, job: Job, settings: dict[str, Any]) -> SteppedSparkRun:
+        return SteppedSparkRun(job, self._given, **settings)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
+from tidegate.runtime.moved_states import NO_MOVES, MovedStates
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
 
@@ -81,6 +82,8 @@ class ProgramVersion:
     """Instant from which the output of an operator with state is exact, by stage."""
     forgotten: Mapping[str, int] = field(default_factory=dict)
     """Streams that were dropped, each with the last step before that."""
+    moved: MovedStates = NO_MOVES
+    """States of new stages, moved from older plans after `after_step`."""
     next_stage: int = 0
     next_phase: int = 0
     next_text: int = 0

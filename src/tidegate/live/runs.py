@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidegate.live.program import ProgramVersion
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import Job
 from tidegate.session import Session
@@ -26,16 +27,17 @@ class RunCallbacks:
 
 
 def start_live_run(
-    job: Job, session: Session, checkpoint: str, forgotten: Mapping[str, int], callbacks: RunCallbacks
+    job: Job, session: Session, checkpoint: str, version: ProgramVersion, callbacks: RunCallbacks
 ) -> LiveEmbeddedRun | LiveSparkRun:
-    """Start a run. `forgotten` are streams that were dropped, each with the last step before that."""
+    """Start a run, which continues the checkpoint with a version of the program."""
     if session.runtime == "embedded":
         return LiveEmbeddedRun(
             job,
             on_rows=callbacks.on_rows,
             checkpoint=checkpoint,
             between=callbacks.between,
-            forgotten=forgotten,
+            forgotten=version.forgotten,
+            moved=version.moved,
             is_wanted=callbacks.is_wanted,
         )
     from tidegate.runtime.spark.live_runner import LiveSparkRun
@@ -48,6 +50,7 @@ def start_live_run(
         on_rows=callbacks.on_rows,
         checkpoint=checkpoint,
         between=callbacks.between,
-        forgotten=forgotten,
+        forgotten=version.forgotten,
+        moved=version.moved,
         is_wanted=callbacks.is_wanted,
     )

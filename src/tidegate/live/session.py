@@ -48,6 +48,7 @@ from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Job, Progress, QueryState
+from tidegate.runtime.moved_states import NOTHING_HELD, HeldElements
 from tidegate.runtime.outputs import dead_letter_schema, query_schema
 from tidegate.runtime.state import StateSize, StateStore
 from tidegate.session import RuntimeName, Session
@@ -276,28 +277,35 @@ class LiveSession:
                 check_start(opened[stream], live=True, is_resumed=False)
 
         def change() -> tuple[Answer, ...]:
-            after, answers = apply_change(self._live, prepared, self._run.moment())
+            applied = apply_change(self._live, prepared, self._run.moment(), self._run.stage_states)
+            after = applied.program
             added = {q.name for q in after.version.queries} - {q.name for q in self._live.version.queries}
             _refuse_shared_sinks(after)
             for name, sink in after.sinks().items():
                 if name in added:
                     sink.clear()
             self._sources = opened
-            self._commit(after, dropped)
+            self._commit(after, dropped, applied.held)
             if followed is not None:
                 followed.append(self._open_feed(prepared.program.queries[0].name))
-            return answers
+            return applied.answers
 
         return self._submit(change)
 
-    def _commit(self, after: LiveProgram, dropped: frozenset[str] = frozenset()) -> None:
-        """Record a version of the program, and go on with it; in the thread of the run."""
+    def _commit(
+        self, after: LiveProgram, dropped: frozenset[str] = frozenset(), held: HeldElements = NOTHING_HELD
+    ) -> None:
+        """Record a version of the program, and go on with it; in the thread of the run.
+
+        `held` has the elements that new stages hold from their beginning.
+        """
         job = after.make_job(self._sources, self._run.job.buckets)
+        after = after.with_states(StateStore(self._root), job, held)
         self._is_committing = True
         self._checkpoint.write_program(after.version.version, to_json(after.version))
         gone = {q.name for q in self._live.version.queries} - {q.name for q in after.version.queries}
         self._live = after
-        self._run.swap_job(job, [query.name for query in after.version.queries], dropped)
+        self._run.swap_job(job, [query.name for query in after.version.queries], dropped, after.version.moved)
         StateStore(self._root).keep_stages(job.graph.numbers)
         for name in gone:
             self._run.progress.rows_out.pop(name, None)
@@ -361,7 +369,7 @@ class LiveSession:
         job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
         StateStore(self._root).keep_stages(job.graph.numbers)
         callbacks = RunCallbacks(self._on_rows, self._between_steps, self._feeds.has_reader)
-        return start_live_run(job, self._session, self._root, self._live.version.forgotten, callbacks)
+        return start_live_run(job, self._session, self._root, self._live.version, callbacks)
 
 
 def _refuse_shared_sinks(live: LiveProgram) -> None:

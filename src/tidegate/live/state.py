@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from tidegate.algebra.plan import Scan
+from tidegate.algebra.plan import Plan, Scan
 from tidegate.catalog.catalog import AlterQuery, Catalog, Program, Query
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
@@ -23,7 +23,9 @@ from tidegate.runtime.cut_stages import StageKey
 from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import Job
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
+from tidegate.runtime.moved_states import HeldElements, write_states
 from tidegate.runtime.program_differences import describe_differences
+from tidegate.runtime.state import StateStore
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
@@ -37,6 +39,7 @@ class CompiledPhase:
     """The plan of a phase before it is clipped, and the phases that it has names from."""
 
     query: Query
+    optimized: Plan
     physical: PhysicalPlan
     identity: str
     used: frozenset[int]
@@ -128,6 +131,13 @@ class LiveProgram:
         opened = {stream: sources[stream] for stream in graph.streams}
         return Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
 
+    def with_states(self, store: StateStore, job: Job, held: HeldElements) -> LiveProgram:
+        """Write the states of new stages that hold elements from their beginning; return the program that has them."""
+        moved, step = self.version.moved, self.version.after_step
+        if held:
+            moved = moved.plus(write_states(store, step, job.graph, held, job.buckets))
+        return replace(self, version=replace(self.version, moved=moved.in_graph(job.graph)))
+
     def _settled_at(self, plan: PhysicalPlan, end: int) -> dict[str, int]:
         streams = (stream for stream in streams_read(plan) if not source_stream_of(self.catalog, stream).is_table)
         return dict.fromkeys(streams, end + settling_margin(plan))
@@ -165,7 +175,8 @@ def compile_live(
     compiled, used = compile_phase(program, query, table, number, advice)
     plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query)
     parts = tuple(operators_with_state(compiled.physical))
-    return CompiledPhase(query, compiled.physical, query_identity(compiled), used, stage_keys(plan), parts)
+    identity, keys = query_identity(compiled), stage_keys(plan)
+    return CompiledPhase(query, compiled.optimized, compiled.physical, identity, used, keys, parts)
 
 
 def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveProgram, tuple[TidegateWarning, ...]]:

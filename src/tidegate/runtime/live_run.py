@@ -14,6 +14,7 @@ from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.graph_parts import carry_figures
 from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.live_tables import current_readings
+from tidegate.runtime.moved_states import MovedStates
 from tidegate.values import value
 
 T = TypeVar("T")
@@ -40,10 +41,11 @@ class LiveRun(Protocol):
         """Return the state between two steps; only the thread of the run calls it."""
         ...
 
-    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
+    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str], moved: MovedStates) -> None:
         """Go on with another job, between two steps; only the thread of the run calls it.
 
-        `queries` are all queries that are registered. `forgotten` are streams that were dropped.
+        `queries` are all queries that are registered. `forgotten` are streams that were dropped. New stages have the
+        states that were `moved` to them.
         """
         ...
 
@@ -80,14 +82,14 @@ def keep_figures(progress: Progress, before: Job, after: Job) -> None:
     progress.sources = {s: each for s, each in progress.sources.items() if s in same}
 
 
-def fit_record(record: Record, job: Job, forgotten: Mapping[str, int]) -> Record:
-    """Return a record without what no longer exists, with the first watermarks of new streams.
+def fit_record(record: Record, job: Job, forgotten: Mapping[str, int], moved: MovedStates) -> Record:
+    """Return a record without what no longer exists, with the first watermarks of new streams and moved states.
 
     `forgotten` has the streams that were dropped, each with the last step before that.
     """
     gone = {stream for stream, step in forgotten.items() if record.step <= step}
     numbers = job.graph.numbers
-    return replace(
+    fitted = replace(
         record,
         watermarks={**job.first_watermarks(), **_without(record.watermarks, gone)},
         state={place: file for place, file in record.state.items() if int(place.partition("/")[0]) in numbers},
@@ -97,6 +99,7 @@ def fit_record(record: Record, job: Job, forgotten: Mapping[str, int]) -> Record
         control=records_of_stages(record.control, numbers),
         flushed=tuple(number for number in record.flushed if number in job.endings),
     )
+    return moved.add_to(fitted, job.graph)
 
 
 def _without(values: Mapping[str, T], gone: Collection[str]) -> dict[str, T]:

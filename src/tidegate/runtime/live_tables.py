@@ -22,8 +22,8 @@ def live_readings(
         if table in known and known[table] != version and is_reloadable(graph, table, tables):
             due[table] = version
         else:
-            new = (stage.number for stage in graph.readers[table] if _reading(table, stage.number) not in known)
-            due |= {_reading(table, number): version for number in new}
+            new = (stage.number for stage in graph.readers[table] if reading_of(table, stage.number) not in known)
+            due |= {reading_of(table, number): version for number in new}
     return due
 
 
@@ -34,7 +34,7 @@ def readings_after(graph: StageGraph, known: Mapping[str, str], done: Mapping[st
         table = table_of(reading)
         after[table] = version
         if reading == table:
-            after |= {_reading(table, stage.number): version for stage in graph.readers[table]}
+            after |= {reading_of(table, stage.number): version for stage in graph.readers[table]}
     return after
 
 
@@ -69,5 +69,6 @@ def table_of(reading: str) -> str:
     return reading.rpartition("/")[0] or reading
 
 
-def _reading(table: str, stage: int) -> str:
+def reading_of(table: str, stage: int) -> str:
+    """Return the name under which the reading of a table by one stage is known."""
     return f"{table}/{stage}"

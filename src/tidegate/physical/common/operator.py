@@ -69,6 +69,22 @@ class Forgetful(Protocol):
 
 
 @runtime_checkable
+class HoldsElements(Protocol):
+    """Operator whose state has nothing but whole elements of its inputs, and that reports results at once."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def held_elements(self, state: Chunks, which: int) -> Batch:
+        """Return the elements of one input that the state has."""
+        ...
+
+    def hold_elements(self, inputs: Sequence[Batch]) -> Chunks:
+        """Return the state that has these elements; what follows from them was reported before."""
+        ...
+
+
+@runtime_checkable
 class MovesTime(Protocol):
     """Operator without state that moves the times of elements, and with them the watermark."""
 

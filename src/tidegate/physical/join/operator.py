@@ -27,6 +27,7 @@ from tidegate.physical.join.pairs import Member, Pairs, apply_residual, filter_e
 from tidegate.physical.join.residual import FLIPPED, PairTerm, Residual, split_residual
 from tidegate.physical.join.sides import JoinSide
 from tidegate.schema import Schema
+from tidegate.time import BEGINNING
 
 if TYPE_CHECKING:
     from tidegate.physical.common.condition_columns import Condition
@@ -89,6 +90,17 @@ class JoinOperator:
     def forget(self, state: Chunks, which: int) -> Chunks:
         left, right = load_runs(state)
         return save_runs((), right) if which == 0 else save_runs(left, ())
+
+    def held_elements(self, state: Chunks, which: int) -> Batch:
+        plan, stored = _plan_join(self), load_runs(state)[which]
+        side = (plan.left, plan.right)[which]
+        return concat([Batch.empty(side.schema), *(side.elements(each.run) for each in stored)])
+
+    def hold_elements(self, inputs: Sequence[Batch]) -> Chunks:
+        plan = _plan_join(self)
+        runs = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
+        left, right = (update_side((), run, BEGINNING, self.tiers) for run in runs)
+        return save_runs(left, right)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         old_left, old_right = load_runs(state)

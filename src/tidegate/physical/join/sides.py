@@ -60,6 +60,11 @@ class JoinSide:
         first = 2 + len(self.stored)
         return run.rows.select([first + self.schema.names.index(name) for name in names])
 
+    def elements(self, run: Run) -> Batch:
+        """Return the elements of a run, as `make_run` got them."""
+        index = run.index
+        return Batch(index.start, index.end, self.payload(run, self.schema.names))
+
     def operand_columns(self, run: Run) -> list[pa.Array]:
         return [run.rows.column(2 + place) for place in self.operand_places]
 

@@ -236,6 +236,14 @@ class Engine:
         after.note_saved({place: version for place, version in self._saved.items() if place[0] in numbers})
         return after
 
+    def add_states(self, files: Mapping[str, str]) -> None:
+        """Load the states of new stages, which are in files by ``stage/bucket``."""
+        assert self.store is not None
+        for name, file in files.items():
+            stage, bucket = map(int, name.split("/"))
+            if (stage, bucket) not in self.state:
+                self.state[stage, bucket] = self._saved[stage, bucket] = self.store.load(stage, bucket, file)
+
     def note_saved(self, saved: dict[tuple[int, int], Version]) -> None:
         """Set the state that was last written."""
         self._saved = saved

@@ -15,13 +15,14 @@ from tidegate.runtime.embedded.stream_input import StreamInput
 from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels
 from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
+from tidegate.runtime.moved_states import NO_MOVES, MovedStates
 
 
 class LiveEmbeddedRun(EmbeddedRun):
     """A live graph that runs in a thread of this process.
 
     `between` is called in that thread before each step; it may replace the job. `forgotten` has the streams that were
-    dropped, each with the last step before that.
+    dropped, each with the last step before that, and `moved` the states that were moved after the newest step.
     """
 
     def __init__(
@@ -32,10 +33,11 @@ class LiveEmbeddedRun(EmbeddedRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
+        moved: MovedStates = NO_MOVES,
         rows_per_step: int = ROWS_PER_STEP,
         is_wanted: IsWanted | None = None,
     ) -> None:
-        self._between, self._forgotten = between, forgotten
+        self._between, self._forgotten, self._moved = between, forgotten, moved
         super().__init__(
             job,
             on_rows=on_rows,
@@ -53,14 +55,15 @@ class LiveEmbeddedRun(EmbeddedRun):
         known = frozenset(read | self._other_positions.keys())
         return RunMoment(step, self.engine.watermarks, known, self.engine.reaches, self._flushed)
 
-    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
+    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str], moved: MovedStates) -> None:
         positions = {**self._other_positions, **{s: each.position for s, each in self._inputs.items()}}
         positions = {s: position for s, position in positions.items() if s not in forgotten}
         added = {name: sink for name, sink in job.sinks.items() if name not in self.job.sinks}
         self._published |= find_published_labels(added)
         self.engine = self.engine.with_job(job, forgotten)
         self.engine.reaches = known_reaches(self.engine.reaches, job, queries)
-        self.tables = current_readings(job.graph, self.tables, forgotten)
+        self.engine.add_states(moved.files)
+        self.tables = moved.add_readings(current_readings(job.graph, self.tables, forgotten), job.graph)
         inputs = {s: each for s, each in self._inputs.items() if self.job.sources[s] is job.sources.get(s)}
         keep_figures(self.progress, self.job, job)
         self.job = job
@@ -110,7 +113,7 @@ class LiveEmbeddedRun(EmbeddedRun):
         record = super()._last_record()
         if record is None:
             return None
-        record = fit_record(record, self.job, self._forgotten)
+        record = fit_record(record, self.job, self._forgotten, self._moved)
         streams = (stream for stream, source in self.job.sources.items() if not source.stream.is_table)
         reading = frozenset(streams)
         self._other_positions = {s: p for s, p in record.positions.items() if s not in reading}

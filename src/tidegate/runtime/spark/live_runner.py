@@ -17,6 +17,7 @@ from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import IsWanted, Job, OnRows, find_published_labels
 from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
 from tidegate.runtime.live_tables import current_readings, new_readers, readings_after, table_of
+from tidegate.runtime.moved_states import NO_MOVES, MovedStates
 from tidegate.runtime.spark.directives import StepDirective, StepStart
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import Row
@@ -27,7 +28,7 @@ from tidegate.runtime.state import StateStore
 
 
 class LiveSparkRun(SparkRun):
-    """A live graph on a Spark session. `between` and `forgotten` are as for `LiveEmbeddedRun`."""
+    """A live graph on a Spark session. `between`, `forgotten` and `moved` are as for `LiveEmbeddedRun`."""
 
     def __init__(
         self,
@@ -38,10 +39,11 @@ class LiveSparkRun(SparkRun):
         checkpoint: str,
         between: Callable[[], None],
         forgotten: Mapping[str, int],
+        moved: MovedStates = NO_MOVES,
         is_wanted: IsWanted | None = None,
     ) -> None:
         self._is_wanted = is_wanted
-        self._between, self._forgotten = between, forgotten
+        self._between, self._forgotten, self._moved = between, forgotten, moved
         self._other_positions: dict[str, SourcePosition] = {}
         self._flushed: frozenset[int] = frozenset()
         super().__init__(job, spark, SparkSettings(checkpoint, once=False), on_rows=on_rows)
@@ -55,13 +57,13 @@ class LiveSparkRun(SparkRun):
         return RunMoment(step, self._watermarks_before, known, reaches, self._flushed)
 
     @deep_recursion()
-    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str]) -> None:
+    def swap_job(self, job: Job, queries: Collection[str], forgotten: Collection[str], moved: MovedStates) -> None:
         positions = {**self._other_positions, **{s: queue.position for s, queue in self._queues.items()}}
         positions = {s: position for s, position in positions.items() if s not in forgotten}
         added = {name: sink for name, sink in job.sinks.items() if name not in self.job.sinks}
         self._published |= find_published_labels(added)
         if self._last is not None:
-            last = fit_record(self._last, job, dict.fromkeys(forgotten, self._last.step))
+            last = fit_record(self._last, job, dict.fromkeys(forgotten, self._last.step), moved)
             self._last = replace(last, reaches=known_reaches(last.reaches, job, queries))
         queues = {s: queue for s, queue in self._queues.items() if self.job.sources[s] is job.sources.get(s)}
         keep_figures(self.progress, self.job, job)
@@ -141,7 +143,7 @@ class LiveSparkRun(SparkRun):
         record = super()._last_record(job)
         if record is None:
             return None
-        record = fit_record(record, job, self._forgotten)
+        record = fit_record(record, job, self._forgotten, self._moved)
         reading = {stream for stream, source in job.sources.items() if not source.stream.is_table}
         self._other_positions = {s: p for s, p in record.positions.items() if s not in reading}
         self._flushed = frozenset(record.flushed)
