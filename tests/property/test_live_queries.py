@@ -34,6 +34,9 @@ QUERIES = [
     "SELECT k, MIN(v) + MAX(v) AS v FROM a WINDOW(RANGE 4) GROUP BY k",
     f"SELECT x.v AS k, y.v AS v FROM {JOINED}",
     f"SELECT y.k AS k, x.k AS v FROM {JOINED}",
+    f"SELECT x.v AS k, y.v AS v FROM {JOINED} WHERE x.v < y.v",
+    f"SELECT y.v AS k, x.v AS v FROM {JOINED} WHERE x.v > 0 AND y.v < 2",
+    f"SELECT x.v AS k, CAST(COUNT(*) AS INT) AS v FROM {JOINED} WHERE y.v < 2 GROUP BY x.v",
     f"SELECT x.k AS k, z.v AS v FROM {JOINED} JOIN a WINDOW(RANGE 1) AS z ON y.k = z.k",
     "SELECT k, CAST(COUNT(*) AS INT) AS v FROM (SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 4) GROUP BY k) GROUP BY k",
 ]

@@ -156,8 +156,7 @@ class SubplanTable:
         if found is None:
             return None
         wide = self._share_equal(found.plan)
-        columns = found.select(plan.schema)
-        return _KnownPlan(with_inputs(columns, (wide,)), plan, self._owner, is_narrowed=_cuts_results(wide))
+        return _KnownPlan(found.select(wide, plan.schema), plan, self._owner, is_narrowed=_cuts_results(wide))
 
     def _find_wider(self, plan: Plan, number: int) -> Widened | None:
         """Return the first known plan that covers a plan; otherwise, if asked for, the first known one widened."""
@@ -170,7 +169,7 @@ class SubplanTable:
             found = widen(known.given, plan)
             if found is not None and found.plan is known.given:
                 return found
-            if self._replaced and found is not None and wider is None:
+            if self._replaced and found is not None and not found.lifted and wider is None:
                 self._used.add(known.owner)
                 wider = found
         return wider

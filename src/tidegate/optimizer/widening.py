@@ -4,6 +4,10 @@ Two queries that join the same streams, but select other columns, differ only in
 join. So do two queries with other aggregates of the same groups. One wide plan serves both. A plan that need not be
 widened *covers* the other one.
 
+A filter of one input of a join commutes with the join. So a plan also covers one that filters more of the inputs of the
+same join: the other filters are *lifted* above it. That pays, because the join runs anyway: to filter its results costs
+less than to hold and search the rows of another join. Filters that both plans would have to give up are not lifted.
+
 Operators that see whole rows (DISTINCT, EXCEPT, LIMIT, count windows, …) depend on all columns: below them, plans must
 be equal.
 """
@@ -35,8 +39,8 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties.calls import call_can_fail
 from tidegate.expressions.functions.resolve import can_fail
-from tidegate.expressions.nodes import Column, Expression
-from tidegate.optimizer.names import rename
+from tidegate.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
+from tidegate.optimizer.names import filter_by, is_safe, rename
 from tidegate.optimizer.plan_keys import parameters, plan_key, positions
 from tidegate.schema import Schema
 from tidegate.values import value
@@ -48,11 +52,13 @@ class Widened:
 
     plan: Plan
     places: Mapping[str, str]
+    lifted: tuple[Expression, ...] = ()
+    """Conditions on the columns of the plan that only the rows of the second plan fulfil."""
 
-    def select(self, schema: Schema) -> Plan:
-        """Return the second plan, with this schema, as columns of the wide one."""
+    def select(self, wide: Plan, schema: Schema) -> Plan:
+        """Return the second plan, with this schema, as rows and columns of the wide one, which may be shared."""
         outputs = tuple(Output(each.name, Column(self.places[each.name], each.type)) for each in schema)
-        return Map(self.plan, outputs)
+        return Map(filter_by(wide, self.lifted), outputs)
 
 
 def widen(plan: Plan, other: Plan) -> Widened | None:
@@ -64,7 +70,7 @@ def widen(plan: Plan, other: Plan) -> Widened | None:
 def shape(plan: Plan) -> Hashable:
     """Return a key that is equal for all plans that can be widened to one; others may have it, too."""
     match plan:
-        case Map(source=source):
+        case Map(source=source) | Filter(source=source):
             return shape(source)
         case Scan(stream=stream):
             return stream
@@ -90,7 +96,11 @@ def _widen(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
             return _widen_aggregate(plan, other, taken)
         case Stamp(), Stamp():
             found = _widen(plan.source, other.source, taken)
-            return found and Widened(with_inputs(plan, (found.plan,)), {**found.places, other.column: plan.column})
+            if found is None or found.lifted:
+                return None
+            return Widened(with_inputs(plan, (found.plan,)), {**found.places, other.column: plan.column})
+        case _, Filter() if is_safe(other.predicate):
+            return _widen_filter(plan, other, taken)
         case Filter() | Window() | Granularity() | Split() | Join() | SemiJoin() | KeyedJoin(), _ if type(plan) is type(
             other
         ):
@@ -117,10 +127,46 @@ def _widen_inputs(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
     sides = cast("list[Widened]", found)
     places = {name: place for each in sides for name, place in each.places.items()}
     wide = with_inputs(plan, tuple(each.plan for each in sides))
+    lifted = tuple(term for each in sides for term in each.lifted)
     at = positions(wide)
     if parameters(wide, at) != parameters(other, {name: at[place] for name, place in places.items()}):
+        more = _lift_conditions(wide, other, places)
+        if not more:
+            return None
+        lifted += more
+    if lifted and not isinstance(plan, Filter | Window | Join):
         return None
-    return Widened(wide, {name: places[name] for name in other.schema.names})
+    return Widened(wide, {name: places[name] for name in other.schema.names}, lifted)
+
+
+def _lift_conditions(plan: Plan, other: Plan, places: Mapping[str, str]) -> tuple[Expression, ...]:
+    """Return the conditions of a join that another one lacks; none if they cannot be tested on its results.
+
+    Equalities are not lifted: a join that lacks one makes far more pairs.
+    """
+    if not isinstance(plan, Join) or not isinstance(other, Join):
+        return ()
+    own, asked = conjuncts(plan.predicate), [rename(term, places) for term in conjuncts(other.predicate)]
+    more = tuple(term for term in asked if term not in own)
+    is_equal = any(isinstance(term, Call) and term.function == "=" for term in more)
+    return more if is_safe(*more) and not is_equal and frozenset(own) <= frozenset(asked) else ()
+
+
+def _widen_filter(plan: Plan, other: Filter, taken: set[str]) -> Widened | None:
+    """Widen a plan that lets the rows of a filter pass; lift the conditions that it lacks."""
+    source = plan.source if isinstance(plan, Filter) else plan
+    found = _widen(source, other.source, taken)
+    if found is None:
+        return None
+    own = frozenset(conjuncts(plan.predicate)) if isinstance(plan, Filter) else frozenset()
+    asked = [rename(term, found.places) for term in conjuncts(other.predicate)]
+    if not own <= frozenset(asked):
+        return None
+    wide = found.plan
+    if isinstance(plan, Filter):
+        wide = plan if wide is source else replace(plan, source=wide)
+    more = tuple(term for term in asked if term not in own)
+    return Widened(wide, found.places, (*found.lifted, *more))
 
 
 def _widen_map(plan: Map, other: Map, taken: set[str]) -> Widened | None:
@@ -139,12 +185,16 @@ def _widen_map(plan: Map, other: Map, taken: set[str]) -> Widened | None:
     known = {**own, **more}
     outputs = (*plan.outputs, *(Output(name, expression) for expression, name in more.items()))
     wide = plan if not more and found.plan is plan.source else replace(plan, source=found.plan, outputs=outputs)
-    return Widened(wide, {name: known[expression] for name, expression in asked})
+    passed = {expression.name: name for expression, name in known.items() if isinstance(expression, Column)}
+    if not all(columns_of(term) <= passed.keys() for term in found.lifted):
+        return None
+    lifted = tuple(rename(term, passed) for term in found.lifted)
+    return Widened(wide, {name: known[expression] for name, expression in asked}, lifted)
 
 
 def _widen_aggregate(plan: Aggregate, other: Aggregate, taken: set[str]) -> Widened | None:
     found = _widen(plan.source, other.source, taken)
-    if found is None or set(plan.keys) != {found.places[key] for key in other.keys}:
+    if found is None or found.lifted or set(plan.keys) != {found.places[key] for key in other.keys}:
         return None
     asked = [(call.name, _over(call, found.places)) for call in other.calls]
     own = {_without_name(call): call.name for call in plan.calls}
@@ -172,7 +222,8 @@ def _without_name(call: AggregateCall) -> AggregateCall:
 
 
 def _through_map(found: Widened, outputs: Iterable[Output]) -> Widened:
-    return Widened(found.plan, {o.name: found.places[cast("Column", o.expression).name] for o in outputs})
+    places = {o.name: found.places[cast("Column", o.expression).name] for o in outputs}
+    return Widened(found.plan, places, found.lifted)
 
 
 def _only_selects(plan: Map) -> bool:

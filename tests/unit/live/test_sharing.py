@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from reference.instants import snapshots
 from support.live import Row, SteppedSession
+from support.stories import Story
 
 from tidegate.physical.common.plan import PhysicalPlan, Read
 
@@ -72,7 +73,24 @@ def lab(tmp_path: Path) -> Lab:
     ("runs", "comes", "shared"),
     [
         (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT y.v AS q FROM {JOINED}", "join on x.k = y.k"),
-        (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT x.k + y.v AS q FROM {JOINED} WHERE x.v < y.v", None),
+        # Filters and conditions that only the new query has are tested on the results of the join.
+        (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT x.k + y.v AS q FROM {JOINED} WHERE x.v < y.v", "join on"),
+        (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT y.v AS q FROM {JOINED} WHERE x.v < 3 AND y.v > 1", "join on"),
+        (
+            f"SELECT x.k, x.v, y.v FROM {JOINED} WHERE x.v < 3",
+            f"SELECT y.v AS q FROM {JOINED} WHERE x.v < 3 AND x.v > 1",
+            "join on",
+        ),
+        (f"SELECT x.k, x.v FROM {JOINED} WHERE x.v < 3", f"SELECT x.k AS q FROM {JOINED}", None),
+        (f"SELECT x.k, x.v FROM {JOINED} WHERE x.v < 3", f"SELECT x.k AS q FROM {JOINED} WHERE x.v < 4", None),
+        (f"SELECT x.k, y.v FROM {JOINED}", f"SELECT x.k AS q FROM {JOINED} WHERE x.v < 3", None),
+        (f"SELECT x.k, x.v FROM {JOINED}", f"SELECT x.k AS q FROM {JOINED} WHERE 9 / x.v < 3", None),
+        (f"SELECT x.k, x.v, y.v FROM {JOINED}", f"SELECT x.k AS q FROM {JOINED} AND x.v = y.v", None),
+        (
+            f"SELECT x.k, COUNT(*) AS n FROM {JOINED} GROUP BY x.k",
+            f"SELECT x.k, COUNT(*) AS n FROM {JOINED} WHERE x.k < 3 GROUP BY x.k",
+            "join on",
+        ),
         (
             f"SELECT k, MAX(v), AVG(w), COUNT(*) {GROUPED}",
             f"SELECT k, COUNT(*) {GROUPED} HAVING MAX(v) > 1",
@@ -95,6 +113,25 @@ def test_a_new_query_reads_columns_of_an_operator_that_runs(lab: Lab, runs: str,
     told = lab.live_graph(comes)
     assert [line for line in told if "shared" in line and (shared or "") in line] == told[-1:] * (shared is not None)
     lab.session.abandon()
+
+
+FILTERS = ["x.v < 2", "y.v > 0", "x.v < 2 AND y.v > 0", "x.v < y.v", "x.k > 0 AND x.v <= y.v", "x.v IS NULL"]
+
+
+def test_a_query_that_filters_the_results_of_a_shared_join_is_exact(tmp_path: Path):
+    story = Story(tmp_path, 2)
+    joined = "FROM a WINDOW(RANGE 4) AS x JOIN b WINDOW(RANGE 6) AS y ON x.k = y.k"
+    story.register(f"SELECT x.k AS k, x.v AS v, y.v AS w {joined}")
+    for filters in FILTERS:
+        story.register(f"SELECT y.v AS v {joined} WHERE {filters}")
+    assert len(story.session._live.running_operators()) == 1
+    for number in range(8):
+        story.arrive("a", [(1, number % 2, None if number % 3 == 0 else number % 4)])
+        story.arrive("b", [(1, (number // 2) % 2, number % 3), (1, 1, None)])
+        story.session.step()
+    story.finish()
+    story.check()
+    assert all(story.results[f"q{number}"] for number in range(len(FILTERS) + 1))
 
 
 def test_a_new_query_takes_over_the_state_of_an_operator_that_runs(lab: Lab):
