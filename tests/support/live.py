@@ -41,6 +41,13 @@ class SteppedRun(LiveEmbeddedRun):
             self._run_step(found, intent)
         return True
 
+    def pass_time(self) -> None:
+        """Let the clock advance the watermarks of silent streams, until it has no effect."""
+        self._time_passed = BEGINNING
+        while self._pass_time():
+            self._time_passed = BEGINNING
+            self._before_step()
+
     def abandon(self) -> None:
         """Leave everything as it is, as if the process were gone."""
         self._release_lock()
@@ -67,6 +74,11 @@ class SteppedSparkRun(LiveSparkRun):
         if not is_abandoned:
             self._run_step(intent)
         return True
+
+    def pass_time(self) -> None:
+        """Let the clock advance the watermarks of silent streams, until it has no effect."""
+        while self.step():
+            pass
 
     def abandon(self) -> None:
         """Leave everything as it is, as if the process were gone."""
@@ -111,6 +123,9 @@ class SteppedSession(LiveSession):
 
     def step(self) -> bool:
         return self._run.step()
+
+    def pass_time(self) -> None:
+        self._run.pass_time()
 
     def abandon(self, *, in_step: bool = False) -> None:
         if self._is_abandoned:
