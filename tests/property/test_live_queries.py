@@ -45,14 +45,20 @@ QUERIES = [
 ROWS = st.lists(st.tuples(st.integers(-DELAY, 3), st.integers(0, 1), st.integers(0, 2)), min_size=1, max_size=4)
 
 
+def killed_now_and_then(change):
+    """Add to some changes the durable write before which the process is killed."""
+    moments = st.one_of(st.none(), st.none(), st.none(), st.integers(0, 8))
+    return st.tuples(change, moments).map(lambda both: both[0] if both[1] is None else (*both[0], both[1]))
+
+
 @st.composite
 def stories(draw):
     """Rounds of rows, a step and changes. With few texts, queries share operators."""
     texts = st.sampled_from(draw(st.lists(st.sampled_from(QUERIES), min_size=1, max_size=3)))
     change = st.one_of(
-        st.tuples(st.just("register"), texts),
-        st.tuples(st.just("alter"), st.integers(0, 5), texts),
-        st.tuples(st.sampled_from(["drop", "pause", "resume", "optimize", "optimize"]), st.integers(0, 5)),
+        killed_now_and_then(st.tuples(st.just("register"), texts)),
+        killed_now_and_then(st.tuples(st.just("alter"), st.integers(0, 5), texts)),
+        killed_now_and_then(st.tuples(st.sampled_from(["drop", "pause", "resume", "optimize"]), st.integers(0, 5))),
         st.tuples(st.just("restart"), st.booleans()),
     )
     actions: list[tuple[Any, ...]] = [("register", draw(texts))]
@@ -119,7 +125,6 @@ def stories_of_joins(draw):
     inputs = draw(st.sampled_from(list(CONDITIONS)))
     orders = st.permutations(inputs).map(lambda order: ", ".join(ITEMS[each] for each in order))
     texts = orders.map(lambda items: f"SELECT {COLUMNS[inputs]} FROM {items} WHERE {CONDITIONS[inputs]}")
-    killed = st.one_of(st.none(), st.none(), st.integers(0, 12)).map(lambda moment: () if moment is None else (moment,))
     actions: list[tuple[Any, ...]] = [("register", draw(texts))]
     for _ in range(draw(st.integers(3, 8))):
         for stream in draw(st.sampled_from(["a", "b", "ab", "ab", "aab"])):
@@ -127,13 +132,15 @@ def stories_of_joins(draw):
         actions += [("step",)] * draw(st.sampled_from([0, 1, 1, 1])) + draw(
             st.sampled_from([[], [], [("restart", True)]])
         )
-        match draw(st.sampled_from(["", "optimize", "optimize", "alter", "alter", "register"])):
-            case "optimize":
-                actions += [("optimize", draw(st.integers(0, 2)), *draw(killed))]
-            case "alter":
-                actions += [("alter", draw(st.integers(0, 2)), draw(texts), *draw(killed))]
-            case "register":
-                actions += [("register", draw(texts), *draw(killed))]
+        which = st.integers(0, 2)
+        changes = {
+            "optimize": st.tuples(st.just("optimize"), which),
+            "alter": st.tuples(st.just("alter"), which, texts),
+            "register": st.tuples(st.just("register"), texts),
+            "pause": st.tuples(st.sampled_from(["pause", "resume"]), which),
+        }
+        what = draw(st.sampled_from(["", "optimize", "optimize", "alter", "alter", "register", "pause"]))
+        actions += [draw(killed_now_and_then(changes[what]))] if what else []
     return actions
 
 

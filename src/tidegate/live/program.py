@@ -8,9 +8,10 @@ plan of a phase must be the same when it is compiled again from its text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
+from tidegate.physical.common.codec import Json, to_json
 from tidegate.runtime.moved_states import NO_MOVES, MovedStates
 from tidegate.time import BEGINNING, FOREVER
 from tidegate.values import value
@@ -20,7 +21,7 @@ RUNNING, PAUSED = "running", "paused"
 
 @value
 class ProgramText:
-    """A text that was executed. `running` are the queries that it could refer to."""
+    """A text that was executed. `running` are the queries of before whose names occur in it."""
 
     number: int
     text: str
@@ -90,3 +91,22 @@ class ProgramVersion:
 
     def query(self, name: str) -> LiveQuery:
         return next(query for query in self.queries if query.name == name)
+
+
+class VersionEncoder:
+    """Encoder of versions, one after the other; it encodes only what the version before does not have."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, Json]] = {}
+        """Values by identity, with their JSON."""
+
+    def encode(self, version: ProgramVersion) -> dict[str, Json]:
+        parts = {"texts": version.texts, "queries": version.queries, "phases": version.phases}
+        known = {id(each): self._encode_part(each) for some in parts.values() for each in some}
+        lists = {name: [known[id(each)][1] for each in some] for name, some in parts.items()}
+        self._known = known
+        return {**to_json(replace(version, texts=(), queries=(), phases=())), **lists}
+
+    def _encode_part(self, part: object) -> tuple[object, Json]:
+        # The value is kept, so that its identity stays its own.
+        return self._known.get(id(part)) or (part, to_json(part))

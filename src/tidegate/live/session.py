@@ -32,17 +32,16 @@ from tidegate.language.bind.program import bind
 from tidegate.live.answers import Answer, QueryStatus, snapshot_table
 from tidegate.live.change_queue import ChangeQueue
 from tidegate.live.changes import apply_change, end_phases
-from tidegate.live.exactness import streams_read
 from tidegate.live.feeds import FeedsOfQueries, ResultFeed
 from tidegate.live.paths import refuse_outside
 from tidegate.live.prepared import Prepared, find_query, prepare
-from tidegate.live.program import LiveQuery, ProgramVersion
+from tidegate.live.program import LiveQuery, ProgramVersion, VersionEncoder
 from tidegate.live.runs import RunCallbacks, start_live_run
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram, recover_program
 from tidegate.optimizer.sharing import SubplanTable
-from tidegate.physical.common.codec import from_json, to_json
+from tidegate.physical.common.codec import from_json
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
@@ -97,7 +96,7 @@ class LiveSession:
         self._queue = ChangeQueue()
         self._feeds = FeedsOfQueries()
         self._sources: dict[str, Source] = {}
-        self._checkpoint = Checkpoint(self._root)
+        self._checkpoint, self._encoder = Checkpoint(self._root), VersionEncoder()
         try:
             self._table = SubplanTable(covers=True)
             self._live = self._recover()
@@ -272,7 +271,7 @@ class LiveSession:
         dropped = prepared.dropped_streams
         opened = {s: source for s, source in self._sources.items() if s not in dropped}
         for each in prepared.compiled.values():
-            for stream in streams_read(each.physical) - opened.keys():
+            for stream in each.streams - opened.keys():
                 opened[stream] = open_source(source_stream_of(prepared.program.catalog, stream))
                 check_start(opened[stream], live=True, is_resumed=False)
 
@@ -302,7 +301,7 @@ class LiveSession:
         job = after.make_job(self._sources, self._run.job.buckets)
         after = after.with_states(StateStore(self._root), job, held)
         self._is_committing = True
-        self._checkpoint.write_program(after.version.version, to_json(after.version))
+        self._checkpoint.write_program(after.version.version, self._encoder.encode(after.version))
         gone = {q.name for q in self._live.version.queries} - {q.name for q in after.version.queries}
         self._live = after
         self._run.swap_job(job, [query.name for query in after.version.queries], dropped, after.version.moved)
@@ -359,7 +358,7 @@ class LiveSession:
         live, self.warnings = recover_program(version, self._table)
         for warning in self.warnings:
             warnings.warn(warning, stacklevel=3)  # points to the user's call
-        streams = {s for each in live.running_phases() for s in streams_read(live.compiled[each.number].physical)}
+        streams = {s for each in live.running_phases() for s in live.compiled[each.number].streams}
         for stream in sorted(streams):
             self._sources[stream] = open_source(source_stream_of(live.catalog, stream))
             check_start(self._sources[stream], live=True, is_resumed=True)

@@ -47,6 +47,8 @@ class CompiledPhase:
     """Keys of its stages, in the order in which they are closed."""
     parts: tuple[Apply, ...]
     """Parts of the plan that end with an operator with state."""
+    streams: frozenset[str]
+    """Streams and tables that it reads."""
 
 
 @value
@@ -117,7 +119,7 @@ class LiveProgram:
     def make_job(self, sources: Mapping[str, Source], buckets: int) -> Job:
         """Return the job that runs all phases."""
         numbers, plans = self.stage_numbers(), {p.number: self.live_plan(p) for p in self.running_phases()}
-        streams = frozenset(stream for plan in plans.values() for stream in streams_read(plan.physical))
+        streams = frozenset(s for phase in plans for s in self.compiled[phase].streams)
         declared = {s: frozenset(source_stream_of(self.catalog, s).schema.names) for s in streams}
         graph = cut_live_stages(list(plans.values()), numbers, declared)
         endings = {
@@ -176,7 +178,8 @@ def compile_live(
     plan = clipped_plan(number, compiled.physical, BEGINNING, FOREVER, query)
     parts = tuple(operators_with_state(compiled.physical))
     identity, keys = query_identity(compiled), stage_keys(plan)
-    return CompiledPhase(query, compiled.optimized, compiled.physical, identity, used, keys, parts)
+    streams = streams_read(compiled.physical)
+    return CompiledPhase(query, compiled.optimized, compiled.physical, identity, used, keys, parts, streams)
 
 
 def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveProgram, tuple[TidegateWarning, ...]]:
@@ -187,7 +190,7 @@ def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveP
     """
     catalog, bound = Catalog(), dict[int, Program]()
     for text in version.texts:
-        bound[text.number] = bind(text.text, catalog, _placeholders(text, catalog, bound), live=True)
+        bound[text.number] = bind(text.text, catalog, _placeholders(text, catalog, bound, version), live=True)
         catalog = bound[text.number].catalog
     compiled: dict[int, CompiledPhase] = {}
     for phase in version.phases:
@@ -203,9 +206,16 @@ def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveP
     return program, tuple(changed.values())
 
 
-def _placeholders(text: ProgramText, catalog: Catalog, bound: Mapping[int, Program]) -> Iterable[Query]:
-    """Return the queries that a text could refer to; of those that are gone, only the names are known."""
+def _placeholders(
+    text: ProgramText, catalog: Catalog, bound: Mapping[int, Program], version: ProgramVersion
+) -> Iterable[Query]:
+    """Return the queries that a text refers to; of those that are gone, only the names are known."""
+    if not text.running:
+        return ()
     known = {query.name: query for each in bound.values() for query in defined_queries(each)}
+    # A name that was generated depends on the queries of that time.
+    places = ((query.name, query.definition) for query in version.queries if query.definition.text in bound)
+    known |= {name: defined_queries(bound[at.text])[at.position] for name, at in places}
     return [
         known.get(name, Query(name, Scan(name, Schema(())), is_alert=catalog.find(name) is not None))
         for name in text.running

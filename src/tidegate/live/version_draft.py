@@ -9,7 +9,7 @@ from tidegate.catalog.catalog import AlterQuery, OptimizeQuery, PauseQuery, Prog
 from tidegate.errors import QueryError
 from tidegate.expressions.parse.times import instant_text
 from tidegate.live.answers import Answer
-from tidegate.live.exactness import Exactness, stream_exact_from, streams_read
+from tidegate.live.exactness import Exactness, stream_exact_from
 from tidegate.live.moving import CannotMove, Move, StateMover, begin_of_move, check_movable
 from tidegate.live.prepared import Prepared, find_query
 from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
@@ -76,7 +76,7 @@ class VersionDraft:
     def __post_init__(self) -> None:
         version = self.live.version
         self.queries, self.phases = list(version.queries), list(version.phases)
-        streams = {s for each in self.prepared.compiled.values() for s in streams_read(each.physical)}
+        streams = {s for each in self.prepared.compiled.values() for s in each.streams}
         self.exactness = running_exactness(self.live, self.prepared.program, streams, self.moment)
         self.stages = dict(self.live.stage_numbers())
         self.exact_stages, self.next_stage = dict(version.exact_stages), version.next_stage
@@ -267,7 +267,8 @@ class VersionDraft:
     def finish(self) -> LiveProgram:
         live, prepared, old = self.live, self.prepared, self.live.version
         makes_catalog = prepared.program.catalog != live.catalog
-        running = tuple(query.name for query in old.queries)
+        mentioned = prepared.text.lower()
+        running = tuple(query.name for query in old.queries if query.name.lower() in mentioned)
         text = ProgramText(old.next_text, prepared.text, running, makes_catalog)
         version = ProgramVersion(
             old.version + 1,

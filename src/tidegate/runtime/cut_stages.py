@@ -243,7 +243,7 @@ def _add_operator(fragment: Fragment, operator: Operator) -> Fragment:
         kept = tuple(_names_after(operator, held) for held in partitioning)
         # The map drops a column that the fragment is hashed by, so readers cannot rely on the partitioning.
         partitioning = kept if all(kept) else (frozenset(),) * len(kept)
-    return replace(fragment, root=Node(operator, (fragment.root,)), partitioning=partitioning)
+    return Fragment(Node(operator, (fragment.root,)), fragment.feeds, partitioning, fragment.shared)
 
 
 def _names_after(operator: MapOperator, held: frozenset[str]) -> frozenset[str]:
