@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tidegate.algebra.refusals import refuse_unsupported
-from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
 from tidegate.catalog.catalog import (
     Catalog,
     Command,
-    DerivedStream,
     DropQuery,
     Explain,
     Program,
     Query,
 )
-from tidegate.errors import QueryError, Span, TidegateWarning, deep_recursion
+from tidegate.errors import QueryError, TidegateWarning, deep_recursion
 from tidegate.expressions.functions.user_registry import using_functions
 from tidegate.language import syntax
 from tidegate.language.bind.commands import bind_question, drop_from, refuse_unknown_query
 from tidegate.language.bind.constraints.declared import check_references, refuse_unknown_reference
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known, source_stream
+from tidegate.language.bind.derived import (
+    bind_alert_stream,
+    bind_derived,
+    idle_early_warning,
+    is_known,
+    shedding_of_alert,
+)
 from tidegate.language.bind.names import is_same_name, unique_name
-from tidegate.language.bind.queries import bind_plan, make_query, standalone_query, streams_of_query
+from tidegate.language.bind.queries import make_query, standalone_query, streams_of_query
 from tidegate.language.bind.query_changes import LIVE_HINT, bind_query_change, is_change_of
 from tidegate.language.bind.settings import refuse_after_query, with_setting
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import (
     early_clause,
-    refuse_in_derived,
-    without_run_clauses,
 )
 from tidegate.language.bind.views import bind_snapshot, bind_view, is_snapshot
 from tidegate.language.parse.parser import parse
@@ -126,18 +128,18 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
                 later = (s for s in after if isinstance(s, CreateSource))
                 refuse_unknown_reference(statement, draft.catalog, around.made_later, later)
         case CreateDerived(name=name):
-            stream = _derived_stream(statement, around)
+            stream = bind_derived(statement, around)
             draft.catalog = draft.catalog.with_stream(stream)
             if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
                 query = make_query(stream.name, stream.plan, stream.reads, shedding)
                 draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
             elif (early := early_clause(statement.query)) is not None:
-                draft.warnings.append(_idle_early_warning(name, early))
+                draft.warnings.append(idle_early_warning(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):
-            alert = _alert_stream(statement, around, known)
+            alert = bind_alert_stream(statement, around, known)
             draft.catalog = draft.catalog.with_stream(alert)
-            query = make_query(alert.name, alert.plan, alert.reads, _alert_shedding(statement, around))
+            query = make_query(alert.name, alert.plan, alert.reads, shedding_of_alert(statement, around))
             draft.queries.append(replace(query, is_alert=True, notify=notify))
         case CreateView():
             _add_view(draft, statement, around, known)
@@ -179,7 +181,7 @@ def _drop_object(draft: _Draft, kind: syntax.ObjectKind, name: Name, known: Sequ
     """Drop a stream, table, alert or view, and end the query of an alert or a view."""
     others = [query for query in known if not is_same_name(query.name, name.text)]
     draft.catalog = drop_from(draft.catalog, kind, name, others)
-    runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and _is_known(name, draft.running)
+    runs = kind in (syntax.ObjectKind.ALERT, syntax.ObjectKind.VIEW) and is_known(name, draft.running)
     if not _remove_query(draft, name) and runs:
         draft.commands.append(DropQuery(name.text))
 
@@ -195,14 +197,10 @@ def _explain(
 
 def _query_to_explain(query: syntax.Query | AnyAlert, around: BindContext, known: Sequence[Query]) -> Query:
     if isinstance(query, AnyAlert):
-        alert = _alert_stream(query, around, known)
-        shedding = _alert_shedding(query, around)
+        alert = bind_alert_stream(query, around, known)
+        shedding = shedding_of_alert(query, around)
         return Query(alert.name, alert.plan, None, alert.reads, is_alert=True, shedding=shedding)
     return standalone_query("explained", query, around)
-
-
-def _is_known(name: Name, queries: Iterable[Query]) -> bool:
-    return any(is_same_name(query.name, name.text) for query in queries)
 
 
 def _drop_query(draft: _Draft, name: Name) -> None:
@@ -216,7 +214,7 @@ def _drop_query(draft: _Draft, name: Name) -> None:
 def _named_query(statement: CreateQuery, draft: _Draft, around: BindContext, known: Sequence[Query]) -> Query:
     name = statement.name
     refuse_known(name, draft.catalog)
-    if _is_known(name, known):
+    if is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
     return standalone_query(name.text, statement.query, around)
 
@@ -229,7 +227,7 @@ def _add_view(draft: _Draft, statement: CreateView, around: BindContext, known: 
             "Q317", message, name.span, hint=f"{LIVE_HINT}; or write CREATE STREAM {name.text} AS SELECT …"
         )
     refuse_known(name, draft.catalog)
-    if _is_known(name, known):
+    if is_known(name, known):
         raise QueryError("Q105", f"a query '{name.text}' already exists", name.span, hint="choose another name")
     view, query = bind_view(statement, around)
     draft.catalog = draft.catalog.with_stream(view)
@@ -241,44 +239,6 @@ def _remove_query(draft: _Draft, name: Name) -> bool:
     others = [query for query in draft.queries if not is_same_name(query.name, name.text)]
     found, draft.queries = len(others) < len(draft.queries), others
     return found
-
-
-# ---- queries
-
-
-def _derived_stream(statement: CreateDerived, around: BindContext) -> DerivedStream:
-    refuse_known(statement.name, around.catalog)
-    refuse_in_derived(statement)
-    around = replace(around, making=statement.name.text)
-    return DerivedStream(
-        statement.name.text, bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
-    )
-
-
-def _idle_early_warning(name: Name, place: Span) -> TidegateWarning:
-    message = f"EMIT EARLY has no effect here: {name.text} is read by another query, which decides when it reports"
-    return TidegateWarning("W213", message, place, hint=f"write EMIT EARLY after the query that reads {name.text}")
-
-
-def _alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[Query]) -> DerivedStream:
-    from tidegate.language.bind.alerts.threshold import bind_alert
-    from tidegate.language.bind.alerts.totals import bind_total
-
-    refuse_known(statement.name, around.catalog)
-    name = statement.name.text
-    if _is_known(statement.name, known):
-        raise QueryError("Q105", f"a query '{name}' already exists", statement.name.span, hint="choose another name")
-    making = replace(around, making=name)
-    plan = bind_alert(statement, making) if isinstance(statement, CreateAlert) else bind_total(statement, making)
-    refuse_unsupported(plan)
-    return DerivedStream(name, plan, streams_of_query(statement), is_alert=True)
-
-
-def _alert_shedding(statement: AnyAlert, around: BindContext) -> Shedding:
-    # Totals are exact: they make no comparisons that could be shed.
-    return (
-        shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NO_SHEDDING
-    )
 
 
 def _query_number(before: Sequence[Statement]) -> int:
