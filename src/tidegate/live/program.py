@@ -20,14 +20,23 @@ RUNNING, PAUSED = "running", "paused"
 
 
 @value
+class CatalogChange:
+    """Streams that a text created and dropped, in lower case, and whether it changed anything else of the catalog."""
+
+    created: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    changes_others: bool = True
+
+
+@value
 class ProgramText:
     """A text that was executed. `running` are the queries of before whose names occur in it."""
 
     number: int
     text: str
     running: tuple[str, ...]
-    makes_catalog: bool
-    """Whether it created, dropped or set anything but queries."""
+    change: CatalogChange = CatalogChange()
+    """What it did besides queries; of an older checkpoint this is not known."""
 
 
 @value

@@ -13,6 +13,7 @@ from tidegate.errors import TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.live.exactness import operators_with_state, settling_margin, streams_read
 from tidegate.live.program import PAUSED, RUNNING, Phase, ProgramText, ProgramVersion
+from tidegate.live.pruning import unneeded_texts
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
@@ -106,7 +107,8 @@ class LiveProgram:
         phases = tuple(phase for phase in self.version.phases if phase.number in kept)
         used = {phase.definition.text for phase in phases}
         used |= {query.definition.text for query in self.version.queries}
-        texts = tuple(text for text in self.version.texts if text.makes_catalog or text.number in used)
+        unneeded = unneeded_texts(self.version.texts, used)
+        texts = tuple(text for text in self.version.texts if text.number not in unneeded)
         numbers = {number for phase in phases if not phase.is_over for number in phase.stages}
         exact = {number: each for number, each in self.version.exact_stages.items() if number in numbers}
         return replace(

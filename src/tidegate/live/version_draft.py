@@ -13,6 +13,7 @@ from tidegate.live.exactness import Exactness, stream_exact_from
 from tidegate.live.moving import CannotMove, Move, StateMover, begin_of_move, check_movable
 from tidegate.live.prepared import Prepared, find_query
 from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
+from tidegate.live.pruning import catalog_change
 from tidegate.live.state import CompiledPhase, LiveProgram
 from tidegate.optimizer.advice import NO_ADVICE
 from tidegate.optimizer.join_meaning import is_same_join
@@ -266,10 +267,10 @@ class VersionDraft:
 
     def finish(self) -> LiveProgram:
         live, prepared, old = self.live, self.prepared, self.live.version
-        makes_catalog = prepared.program.catalog != live.catalog
         mentioned = prepared.text.lower()
         running = tuple(query.name for query in old.queries if query.name.lower() in mentioned)
-        text = ProgramText(old.next_text, prepared.text, running, makes_catalog)
+        change = catalog_change(live.catalog, prepared.program.catalog)
+        text = ProgramText(old.next_text, prepared.text, running, change)
         version = ProgramVersion(
             old.version + 1,
             self.moment.step,
