@@ -11,7 +11,13 @@ from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.errors import TidegateWarning
 from tidegate.language.bind.program import bind
-from tidegate.live.exactness import operators_with_state, settling_margin, streams_read
+from tidegate.live.exactness import (
+    Exactness,
+    operators_with_state,
+    settling_margin,
+    stream_exact_from,
+    streams_read,
+)
 from tidegate.live.program import PAUSED, RUNNING, Phase, ProgramText, ProgramVersion
 from tidegate.live.pruning import unneeded_texts
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
@@ -19,10 +25,12 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
+from tidegate.runtime.bucket_step import reach_of_stage
 from tidegate.runtime.compile import compile_phase, query_identity, report_changes, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
 from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.job import Job
+from tidegate.runtime.live_run import RunMoment
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
 from tidegate.runtime.moved_states import HeldElements, write_states
 from tidegate.runtime.program_differences import describe_differences
@@ -95,6 +103,20 @@ class LiveProgram:
         numbers = self.stage_numbers()
         running = (self.compiled[phase.number] for phase in self.running_phases())
         return {part: numbers[part, -1] for each in running for part in each.parts}
+
+    def exactness(self, catalog: Catalog, streams: Iterable[str], moment: RunMoment) -> Exactness:
+        """Return what is exact for new readers of streams, which are those of a catalog, and of operators that run."""
+        known = {}
+        for stream in streams:
+            source = source_stream_of(catalog, stream)
+            is_read = stream in moment.read and self.catalog.find(stream) is source
+            known[stream] = stream_exact_from(source, moment.watermarks.get(stream, BEGINNING), is_read=is_read)
+        exact = self.version.exact_stages
+        operators = {
+            part: max(exact[number], moment.reaches.get(reach_of_stage(number), BEGINNING))
+            for part, number in self.running_operators().items()
+        }
+        return Exactness(known, operators)
 
     def without_unused(self) -> LiveProgram:
         """Return the program without texts and phases that nothing needs any more."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tidegate.catalog.catalog import AlterQuery, OptimizeQuery, PauseQuery, Program, Query, QueryChange, ResumeQuery
+from tidegate.catalog.catalog import AlterQuery, OptimizeQuery, PauseQuery, Query, QueryChange, ResumeQuery
 from tidegate.errors import QueryError
 from tidegate.expressions.parse.times import instant_text
 from tidegate.live.answers import Answer
-from tidegate.live.exactness import Exactness, stream_exact_from
+from tidegate.live.exactness import Exactness
 from tidegate.live.moving import CannotMove, Move, StateMover, begin_of_move, check_movable
 from tidegate.live.prepared import Prepared, find_query
 from tidegate.live.program import PAUSED, RUNNING, LiveQuery, Phase, ProgramText, ProgramVersion, QueryDefinition
@@ -19,8 +19,7 @@ from tidegate.optimizer.advice import NO_ADVICE
 from tidegate.optimizer.join_meaning import is_same_join
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import Chunks
-from tidegate.runtime.bucket_step import reach_of_query, reach_of_stage
-from tidegate.runtime.compile import source_stream_of
+from tidegate.runtime.bucket_step import reach_of_query
 from tidegate.runtime.cut_stages import StageKey
 from tidegate.runtime.live_run import RunMoment
 from tidegate.time import BEGINNING, EARLIEST, FOREVER
@@ -30,21 +29,6 @@ StatesOfStage = Callable[[int], Sequence[Chunks]]
 """Function that returns the state of a stage in all buckets."""
 
 _MOVED = "its joins take over the rows of the old ones"
-
-
-def running_exactness(live: LiveProgram, program: Program, streams: Iterable[str], moment: RunMoment) -> Exactness:
-    """Return what is exact for new readers of streams and of the operators that run."""
-    known = {}
-    for stream in streams:
-        source = source_stream_of(program.catalog, stream)
-        is_read = stream in moment.read and live.catalog.find(stream) is source
-        known[stream] = stream_exact_from(source, moment.watermarks.get(stream, BEGINNING), is_read=is_read)
-    exact = live.version.exact_stages
-    operators = {
-        part: max(exact[number], moment.reaches.get(reach_of_stage(number), BEGINNING))
-        for part, number in live.running_operators().items()
-    }
-    return Exactness(known, operators)
 
 
 @value
@@ -78,7 +62,7 @@ class VersionDraft:
         version = self.live.version
         self.queries, self.phases = list(version.queries), list(version.phases)
         streams = {s for each in self.prepared.compiled.values() for s in each.streams}
-        self.exactness = running_exactness(self.live, self.prepared.program, streams, self.moment)
+        self.exactness = self.live.exactness(self.prepared.program.catalog, streams, self.moment)
         self.stages = dict(self.live.stage_numbers())
         self.exact_stages, self.next_stage = dict(version.exact_stages), version.next_stage
 
