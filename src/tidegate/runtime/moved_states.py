@@ -14,7 +14,8 @@ from tidegate.physical.common.operator import Chunks, HoldsElements
 from tidegate.runtime.bucket_step import split_by_bucket
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.live_tables import reading_of
-from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, StageGraph, ToStage
+from tidegate.runtime.stage import FromStage, FromStream, Node, Port, Stage, ToStage
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import StateStore, Version
 from tidegate.values import value
 
