@@ -13,7 +13,7 @@ track two windows, because it purges results between joins a window after their 
 `…_peak_kb_within_a_window` is the peak in the first window.
 `genmig_duration_in_windows` is how long both plans run, `moving_states_pause_ms` how long nothing runs while states
 move, and `longest_step_during_migration` the CPU time of GenMig's longest step in units of its median step. `live_…`
-are of ALTER QUERY, with wall-clock time.
+are of ALTER QUERY, with wall-clock time; it moves states, because only the order of joins changes.
 """
 
 from __future__ import annotations

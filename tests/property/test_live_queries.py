@@ -145,7 +145,7 @@ def stories_of_joins(draw):
 
 
 @given(stories_of_joins(), st.sampled_from([1, 2]))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_joins_whose_states_are_moved_stay_exact(actions, buckets):
     run_story(actions, buckets)
 

@@ -92,13 +92,11 @@ class JoinOperator:
         return save_runs((), right) if which == 0 else save_runs(left, ())
 
     def held_elements(self, state: Chunks, which: int) -> Batch:
-        plan, stored = _plan_join(self), load_runs(state)[which]
-        side = (plan.left, plan.right)[which]
-        return concat([Batch.empty(side.schema), *(side.elements(each.run) for each in stored)])
+        side = (self.plan.left, self.plan.right)[which]
+        return concat([Batch.empty(side.schema), *(side.elements(each.run) for each in load_runs(state)[which])])
 
     def hold_elements(self, inputs: Sequence[Batch]) -> Chunks:
-        plan = _plan_join(self)
-        runs = plan.left.make_run(inputs[0]), plan.right.make_run(inputs[1])
+        runs = self.plan.left.make_run(inputs[0]), self.plan.right.make_run(inputs[1])
         left, right = (update_side((), run, BEGINNING, self.tiers) for run in runs)
         return save_runs(left, right)
 
