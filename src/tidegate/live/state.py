@@ -160,8 +160,10 @@ class LiveProgram:
     def with_states(self, store: StateStore, job: Job, held: HeldElements) -> LiveProgram:
         """Write the states of new stages that hold elements from their beginning; return the program that has them."""
         moved, step = self.version.moved, self.version.after_step
-        if held:
-            moved = moved.plus(write_states(store, step, job.graph, held, job.buckets))
+        # A later statement of the same text may have ended the query.
+        needed = {number: inputs for number, inputs in held.items() if number in job.graph.numbers}
+        if needed:
+            moved = moved.plus(write_states(store, step, job.graph, needed, job.buckets))
         return replace(self, version=replace(self.version, moved=moved.in_graph(job.graph)))
 
     def _settled_at(self, plan: PhysicalPlan, end: int) -> dict[str, int]:

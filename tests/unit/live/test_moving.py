@@ -206,6 +206,19 @@ def test_optimize_moves_the_states_of_joins(story: Story):
     story.check()
 
 
+@pytest.mark.parametrize("more", ["PAUSE QUERY q0", "OPTIMIZE QUERY q0", f"ALTER QUERY q0 AS {text_of('yzx')}"])
+def test_a_text_may_change_a_query_twice(story: Story, more: str):
+    *_, answer = story.session.execute(f"ALTER QUERY q0 AS {text_of('zyx')}; {more}")
+    assert answer.query == "q0"
+    story.restart(in_step=False)
+    arrive(story, 8)
+    if "PAUSE" in more:
+        story.session.abandon()
+        return
+    story.finish()
+    story.check()
+
+
 def test_an_aggregate_over_joins_runs_on_both_plans(story: Story):
     story.register(f"SELECT COUNT(*) AS n FROM ({text_of('xyz')})")
     arrive(story, 1)
