@@ -47,6 +47,10 @@ def serve(
             "By default the current folder.",
         ),
     ] = None,
+    reoptimize: Annotated[
+        bool,
+        typer.Option(help="Move queries to a better order of their joins, when the rows of sources show that it pays."),
+    ] = True,
 ) -> None:
     """Start a service whose queries come and go while it runs.
 
@@ -84,6 +88,7 @@ def serve(
         token_file=token_file,
         allowed_paths=tuple(allow_path or (str(Path.cwd()),)),
         files=tuple(files or ()),
+        reoptimize=reoptimize,
     )
     if code := run_service(options):
         raise typer.Exit(code)

@@ -39,6 +39,7 @@ class ServeOptions:
     token_file: Path | None
     allowed_paths: tuple[str, ...]
     files: tuple[Path, ...]
+    reoptimize: bool = True
 
 
 def run_service(options: ServeOptions) -> int:
@@ -69,6 +70,7 @@ def _open_session(options: ServeOptions) -> LiveSession:
             master=options.master,
             buckets=options.buckets,
             allowed_paths=(*options.allowed_paths, GENERATOR),
+            reoptimize=options.reoptimize,
         )
     for warning in live.warnings:
         _say(warning.render())
@@ -123,9 +125,14 @@ def _say(text: str) -> None:
 
 
 def _log_to_stderr() -> None:
-    """Show what fails in the service itself; requests are not logged, because their headers have the token."""
+    """Show what fails in the service itself, and which queries move to better plans.
+
+    Requests are not logged, because their headers have the token.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    log = logging.getLogger("tidegate.service")
-    log.addHandler(handler)
-    log.propagate = False
+    for name in ("tidegate.service", "tidegate.live"):
+        log = logging.getLogger(name)
+        log.addHandler(handler)
+        log.propagate = False
+    logging.getLogger("tidegate.live").setLevel(logging.INFO)

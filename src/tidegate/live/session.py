@@ -25,6 +25,7 @@ from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.create import kind_of
 from tidegate.language.bind.program import bind
 from tidegate.live.answers import Answer, QueryStatus, snapshot_table
+from tidegate.live.better_plans import PlanWatch
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.graph import LiveGraph
 from tidegate.live.paths import refuse_outside
@@ -60,6 +61,9 @@ class LiveSession(LiveGraph):
         As for `tidegate.Session`.
     allowed_paths
         Folders, or beginnings of URIs, in which sources and sinks may be. By default they may be anywhere.
+    reoptimize
+        Whether queries move to better plans by themselves, as ``OPTIMIZE QUERY`` moves them, when the rows of their
+        sources show that their joins would make half as many rows in between, or fewer.
     """
 
     def __init__(
@@ -71,10 +75,12 @@ class LiveSession(LiveGraph):
         spark: SparkSession | None = None,
         buckets: int | None = None,
         allowed_paths: Sequence[str] | None = None,
+        reoptimize: bool = True,
     ) -> None:
         self.allowed_paths = allowed_paths
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
         super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets))
+        self._plans = PlanWatch(self._rows_of_sources, lambda: self._live, self._move_query) if reoptimize else None
 
     # --- statements ----------------------------------------------------------------------------------
 
@@ -119,6 +125,9 @@ class LiveSession(LiveGraph):
         if program.warnings and answers:
             answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
         return answers
+
+    def _move_query(self, name: str) -> tuple[Answer, ...]:
+        return self.execute('OPTIMIZE QUERY "' + name.replace('"', '""') + '"')
 
     def _rows_of_sources(self) -> dict[str, int]:
         return {stream: each.rows for stream, each in list(self._run.progress.sources.items())}
@@ -189,6 +198,8 @@ class LiveSession(LiveGraph):
 
     def close(self) -> None:
         """Stop the run after the current step. What is registered stays in the checkpoint."""
+        if self._plans is not None:
+            self._plans.stop()
         self._run.stop()
         self._queue.refuse(QueryError("Q312", "the session is closed"))
         self._feeds.end_all()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
+from tidegate.algebra.equalities import equalities
 from tidegate.algebra.plan import Join, Plan, Scan, inputs, walk, with_inputs
 from tidegate.algebra.properties.validities import validity_bound
-from tidegate.expressions.nodes import Expression
+from tidegate.expressions.nodes import TRUE, Expression
 from tidegate.optimizer.joins import JoinLink, join_in_order, parts_of_join, rate_links
 from tidegate.optimizer.names import is_safe, select_columns
 
@@ -28,6 +29,32 @@ def order_joins_by_rows(plan: Plan, rows: Mapping[str, int]) -> Plan:
             joined = join_in_order([below[at] for at in better], terms, plan.span)
             return select_columns(joined, plan.schema.names)
     return with_inputs(plan, tuple(order_joins_by_rows(each, rows) for each in inputs(plan)))
+
+
+def count_rows_between_joins(plan: Plan, rows: Mapping[str, int]) -> float:
+    """Return a figure that is proportional to the rows that joins of a plan give to other joins."""
+    joins = [each for each in walk(plan) if isinstance(each, Join)]
+    below = (_find_join(side) for join in joins for side in inputs(join))
+    return sum(_rows_of_join(join, rows) for join in below if join is not None)
+
+
+def _find_join(plan: Plan) -> Join | None:
+    """Return the join at the top of a plan, below operators with one input."""
+    while not isinstance(plan, Join):
+        if len(inputs(plan)) != 1:
+            return None
+        (plan,) = inputs(plan)
+    return plan
+
+
+def _rows_of_join(join: Join, rows: Mapping[str, int]) -> float:
+    sides = [_find_join(side) or side for side in inputs(join)]
+    left, right = (
+        _rows_of_join(each, rows) if isinstance(each, Join) else _valid_rows(each, rows) or 0.0 for each in sides
+    )
+    if equalities(join)[0]:
+        return _rows_of_link(left, right, JoinLink.EQUALITY)
+    return _rows_of_link(left, right, JoinLink.NOTHING if join.predicate == TRUE else JoinLink.CONDITION)
 
 
 def _best_order(leaves: Sequence[Plan], terms: Sequence[Expression], rows: Mapping[str, int]) -> tuple[int, ...] | None:
@@ -60,12 +87,17 @@ def _rows_in_between(sizes: Sequence[float], links: Sequence[JoinLink]) -> float
     """Return the rows expected of all joins but the last, which gives the same in every order."""
     valid, total = sizes[0], 0.0
     for size, link in zip(sizes[1:-1], links[:-1], strict=True):
-        match link:
-            case JoinLink.EQUALITY:
-                valid = max(valid, size)
-            case JoinLink.CONDITION:
-                valid = valid * size * _SHARE_OF_PAIRS
-            case JoinLink.NOTHING:
-                valid = valid * size
+        valid = _rows_of_link(valid, size, link)
         total += valid
     return total
+
+
+def _rows_of_link(left: float, right: float, link: JoinLink) -> float:
+    """Return the rows expected of a join of two inputs with some valid rows."""
+    match link:
+        case JoinLink.EQUALITY:
+            return max(left, right)
+        case JoinLink.CONDITION:
+            return left * right * _SHARE_OF_PAIRS
+        case JoinLink.NOTHING:
+            return left * right

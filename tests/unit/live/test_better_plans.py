@@ -1,0 +1,126 @@
+"""Queries that move to better plans without being asked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tidegate.catalog.catalog import Catalog
+from tidegate.language.bind.program import bind
+from tidegate.live import better_plans
+from tidegate.live.session import LiveSession
+from tidegate.optimizer.join_order import count_rows_between_joins
+from tidegate.runtime.compile import compile_queries
+
+STREAMS = "".join(
+    f"CREATE STREAM {name} (k INT, v INT, t BIGINT) FROM '{{folder}}/{name}' TIMESTAMP BY t WITH (format = 'csv');"
+    for name in "abc"
+)
+
+
+def select(order: str) -> str:
+    inputs = ", ".join(f"{each} WINDOW(RANGE 9)" for each in order)
+    return f"SELECT a.v AS p, b.v AS q, c.v AS r FROM {inputs} WHERE a.k = b.k AND b.k = c.k"
+
+
+SELECT, SELECT_BEST = select("abc"), select("bca")
+ROWS = {"a": 240, "b": 6, "c": 6}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ROWS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.csv").write_text("k,v,t\n")
+    return tmp_path
+
+
+def add_rows(folder: Path, part: int) -> None:
+    """Add a file to each stream; all have the same times, and most rows of `c` are missing."""
+    for name, count in ROWS.items():
+        rows = [f"{at % 3},{at},{part * 240 + at * 240 // count}" for at in range(count)]
+        (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
+
+
+def plan_of(text: str, folder: Path):
+    program = bind(STREAMS.format(folder=folder) + text, Catalog())
+    (compiled,) = compile_queries(program)[0]
+    return compiled.optimized
+
+
+def until(is_true, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not is_true() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert is_true()
+
+
+@pytest.fixture
+def hasty(monkeypatch) -> None:
+    monkeypatch.setattr(better_plans, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(better_plans, "FEWEST_ROWS", 200)
+
+
+def follow(folder: Path, name: str, *, reoptimize: bool) -> tuple[list[dict], int]:
+    """Run the query over two parts; return its rows, and the number of its last phase."""
+    with LiveSession(checkpoint=str(folder / name), reoptimize=reoptimize, buckets=1) as session:
+        session.execute(STREAMS.format(folder=folder))
+        _, feed = session.follow(f"CREATE QUERY q AS {SELECT}")
+        add_rows(folder, 0)
+        until(lambda: session.progress().rows_in == 252)
+        if reoptimize:
+            until(lambda: session._live.version.next_phase > 1)
+        add_rows(folder, 1)
+        until(lambda: session.progress().rows_in == 504)
+        last = max(phase.number for phase in session._live.running_phases())
+        session.close()
+        return [row for batch in feed for row in batch.to_pylist()], last
+
+
+def instants(rows: list[dict]) -> list[tuple]:
+    """Rows at each instant, sorted."""
+    return sorted(
+        (at, row["p"], row["q"], row["r"])
+        for row in rows
+        for at in range(micros(row["valid_from"]), micros(row["valid_to"]))
+    )
+
+
+def micros(time_) -> int:
+    return round(time_.timestamp() * 1_000_000)
+
+
+def rows_between(text: str, folder: Path, **rows: int) -> float:
+    return count_rows_between_joins(plan_of(text, folder), rows) / 9  # the length of the windows
+
+
+def test_rows_between_joins(folder):
+    assert rows_between(SELECT, folder, a=1000, b=10, c=5) == 1000
+    assert rows_between(SELECT, folder, a=20, b=10, c=1000) == 20
+    assert rows_between("SELECT a.v FROM a WINDOW(RANGE 9), b WINDOW(RANGE 9) WHERE a.k = b.k", folder, a=9, b=9) == 0
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_query_moves_by_itself_and_stays_exact(folder):
+    moved, last = follow(folder, "moved", reoptimize=True)
+    assert last > 0
+    for name in ROWS:
+        for part in (1, 2):
+            (folder / name / f"{part}.csv").unlink()
+    stayed, first = follow(folder, "stayed", reoptimize=False)
+    assert first == 0
+    assert instants(moved) == instants(stayed) != []
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_query_stays_where_little_is_gained(folder, monkeypatch):
+    looks = []
+    found = better_plans.queries_to_move
+    monkeypatch.setattr(better_plans, "queries_to_move", lambda *given: looks.append(given[1]) or list(found(*given)))
+    with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:
+        session.execute(STREAMS.format(folder=folder) + f"CREATE QUERY q AS {SELECT_BEST}")
+        add_rows(folder, 0)
+        until(lambda: any(sum(rows.values()) >= 200 for rows in looks))
+        assert session._live.version.next_phase == 1
