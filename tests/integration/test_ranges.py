@@ -227,10 +227,13 @@ def test_names_that_look_like_patterns_are_names(runtime, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("most_threads", [0, 8])
 @pytest.mark.parametrize("ending", ["csv", "quoted.csv", "jsonl", "parquet"])
-def test_several_tasks_read_one_large_file(spark, tmp_path, monkeypatch, ending):
+def test_several_tasks_or_threads_read_one_large_file(spark, tmp_path, monkeypatch, ending, most_threads):
     monkeypatch.setattr(text_splits, "SMALLEST", 1000)
     monkeypatch.setattr(step_job, "PARALLEL_FROM", 1000)
+    monkeypatch.setattr(step_job, "THREADS_FROM", 1000)
+    monkeypatch.setattr(step_job, "MOST_THREADS", most_threads)
     tasks: list[int] = []
     divide = step_ranges.divide
 
