@@ -37,6 +37,7 @@ from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS
 from tidegate.runtime.spark.listing_ahead import ListingAhead
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import Row
+from tidegate.runtime.spark.session import wait_for_first_worker
 from tidegate.runtime.spark.sources import FrameFeed, inboxes_of, start_feeds
 from tidegate.runtime.spark.step_job import StepJob
 from tidegate.runtime.spark.step_ranges import ROWS_PER_STEP, RangeQueue
@@ -144,6 +145,7 @@ class SparkRun(BackgroundRun):
 
     @deep_recursion()
     def _run_steps(self) -> QueryState:
+        wait_for_first_worker()
         if self._interrupted is not None and not self._stopping.is_set():
             self._run_step(self._interrupted, repeated=True)
         is_last_listing = self.settings.once
