@@ -91,14 +91,16 @@ class RangeQueue:
         bad = {each.range.part for each in ends if each.is_bad}
         self._waiting = [each for each in (*rest, *self._waiting) if each is not None and each.part not in bad]
         self._taken = []
-        if not self._waiting:
-            known = {part: progress.point for part, progress in self.position.parts.items() if part in reached}
-            ahead = [each for each in self._ahead if each.part not in bad]
-            self._waiting = [replace(each, begin=known.get(each.part, each.begin)) for each in ahead]
-        self._ahead = []
+        # A bad file is not read further, but it may have been replaced.
+        ahead, self._ahead = (each for each in self._ahead if each.part not in bad or each.is_replaced), []
+        self._waiting += [replace(each, begin=self._begin_of(each, reached)) for each in ahead]
         if self.source.counts_bytes and rows:
             read = sum(each.reached.offset - each.range.begin.offset for each in ends)
             self._bytes_per_row = max(1.0, read / rows)
+
+    def _begin_of(self, listed: SourceRange, reached: Mapping[str, RangeEnd]) -> Point:
+        """Return where a range begins that was listed while its part was read."""
+        return self.position.of_part(listed.part).point if listed.part in reached else listed.begin
 
 
 def _rest_of(taken: SourceRange, waiting: SourceRange, end: RangeEnd | None) -> SourceRange | None:
