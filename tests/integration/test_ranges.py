@@ -325,7 +325,7 @@ def test_threads_and_tasks_note_the_times_and_counts_of_the_embedded_runtime(
         + f"CREATE TABLE names (k INT, name STRING) FROM '{two_files}/names.csv';"
         + "SELECT s.k, name FROM s WINDOW(RANGE 5 SECONDS), names WHERE s.k = names.k"
     )
-    records = []
+    records: list[Any] = []
     for options in ({"runtime": "embedded"}, {"spark": spark}):
         folder = str(two_files / f"checkpoint-{len(records)}")
         with Session(**options, buckets=2) as session:

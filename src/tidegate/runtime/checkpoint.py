@@ -26,9 +26,9 @@ from tidegate.connectors.ranges import SourcePosition, SourceRange
 from tidegate.errors import DataError
 from tidegate.physical.common.codec import Json, from_json, to_json
 from tidegate.runtime.position_log import (
+    PositionFile,
     PositionLog,
     Positions,
-    Segment,
     merge_positions,
     parts_of,
     select_parts,
@@ -40,8 +40,8 @@ KEPT_RECORDS = 3
 IDENTITY = "program.json"
 _INTENT = "intent.json"
 _RECORD = re.compile(r"(\d{10,})\.json")
-_SEGMENTS = "positions"
-_SEGMENT = re.compile(r"(\d{10,}-[0-9a-f]{8})\.json")
+_FOLDER_OF_POSITIONS = "positions"
+_POSITION_FILE = re.compile(r"(\d{10,}-[0-9a-f]{8})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _WrittenPositions:
 
     log: PositionLog = field(default_factory=PositionLog)
     files: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=KEPT_RECORDS))
-    """The segments that each of the kept records names, if this process has written it."""
+    """The position files that each of the kept records names, if this process has written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,9 @@ class Checkpoint:
         if found["step"] != step:
             raise damaged_file_error(self._path(_record_name(step)))
         record = from_json(Record, found)
-        segments = {file: self._read_segment(file) for file in found["segments"]}
-        positions = merge_positions(record.positions, [*segments.values(), record.positions])
-        named = tuple(Segment(file, parts_of(some)) for file, some in segments.items())
+        written = {name: self._read_positions(name) for name in found["position_files"]}
+        positions = merge_positions(record.positions, [*written.values(), record.positions])
+        named = tuple(PositionFile(name, parts_of(some)) for name, some in written.items())
         self._written.log = PositionLog(positions, named, parts_of(record.positions))
         return replace(record, positions=positions)
 
@@ -143,13 +143,13 @@ class Checkpoint:
     def write(self, record: Record) -> None:
         """Store a record and remove those of steps that can no longer be replayed."""
         log = self._written.log.after(record.positions, f"{record.step:010d}-{secrets.token_hex(4)}")
-        for segment in self._new_segments(log):
-            content = {"segment": segment.file, "positions": to_json(select_parts(record.positions, segment.parts))}
-            self._write(_segment_name(segment.file), content)
+        for each in self._new_files(log):
+            content = {"name": each.name, "positions": to_json(select_parts(record.positions, each.parts))}
+            self._write(_position_file_name(each.name), content)
         recent = replace(record, positions=select_parts(record.positions, log.recent))
-        self._write(_record_name(record.step), {**to_json(recent), "segments": log.files})
+        self._write(_record_name(record.step), {**to_json(recent), "position_files": log.names})
         self._written.log = log
-        self._remove_old_segments(log)
+        self._remove_old_positions(log)
         system, _ = file_system(self.root)
         for step in self._steps():
             if step <= record.step - KEPT_RECORDS:
@@ -180,32 +180,32 @@ class Checkpoint:
             if old <= version - KEPT_RECORDS:
                 system.delete_file(self._path(_program_name(old)))
 
-    def _new_segments(self, log: PositionLog) -> list[Segment]:
-        known = self._written.log.files
-        return [segment for segment in log.segments if segment.file not in known]
+    def _new_files(self, log: PositionLog) -> list[PositionFile]:
+        known = self._written.log.names
+        return [each for each in log.files if each.name not in known]
 
-    def _read_segment(self, file: str) -> Positions:
-        found = self._read(_segment_name(file))
-        path = self._path(_segment_name(file))
+    def _read_positions(self, file: str) -> Positions:
+        found = self._read(_position_file_name(file))
+        path = self._path(_position_file_name(file))
         if found is None:
             raise DataError("D301", f"the checkpoint lacks the file {path}", hint=RESTORE)
-        if found["segment"] != file:
+        if found["name"] != file:
             raise damaged_file_error(path)
         return {stream: from_json(SourcePosition, each) for stream, each in found["positions"].items()}
 
-    def _remove_old_segments(self, log: PositionLog) -> None:
-        """Remove segments that none of the kept records names, also those that a crash left."""
+    def _remove_old_positions(self, log: PositionLog) -> None:
+        """Remove position files that none of the kept records names, also those that a crash left."""
         files = self._written.files
         is_first = len(files) < KEPT_RECORDS
         oldest = frozenset() if is_first else files[0]
-        files.append(frozenset(log.files))
+        files.append(frozenset(log.names))
         named = frozenset().union(*files)
         # Before that, a record of an earlier process is among the kept ones.
         if len(files) == KEPT_RECORDS and (is_first or not oldest <= named):
-            system, folder = file_system(posixpath.join(self.root, _SEGMENTS))
+            system, folder = file_system(posixpath.join(self.root, _FOLDER_OF_POSITIONS))
             for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
-                segment = _SEGMENT.fullmatch(info.base_name)
-                if segment and segment[1] not in named:
+                named_file = _POSITION_FILE.fullmatch(info.base_name)
+                if named_file and named_file[1] not in named:
                     system.delete_file(info.path)
 
     def _steps(self) -> list[int]:
@@ -257,8 +257,8 @@ def _program_name(version: int) -> str:
     return f"programs/{version:010d}.json"
 
 
-def _segment_name(file: str) -> str:
-    return f"{_SEGMENTS}/{file}.json"
+def _position_file_name(file: str) -> str:
+    return f"{_FOLDER_OF_POSITIONS}/{file}.json"
 
 
 def _record_name(step: int) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from tidegate.physical.common.operator import EmitsAtOnce, Operator
-from tidegate.runtime.stage import StageGraph, follows
+from tidegate.runtime.stage_graph import StageGraph
 
 
 def holds_back(graph: StageGraph) -> bool:
@@ -15,4 +13,4 @@ def holds_back(graph: StageGraph) -> bool:
 
 
 def _emits_at_once(operator: Operator) -> bool:
-    return follows(type(operator), EmitsAtOnce) and cast("EmitsAtOnce", operator).emits_at_once()
+    return isinstance(operator, EmitsAtOnce) and operator.emits_at_once()

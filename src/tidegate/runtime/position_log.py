@@ -1,9 +1,9 @@
 """Keep the positions in sources so that a record grows with what has changed, not with all files ever read.
 
-A record has the positions of the parts that changed of late. Those of all other parts are in *segments*: files that are
-written once, each of more than twice as many parts as the next one. So there are few segments, and a part is
-written again only when a segment of about the same size joins its own. A record names its segments; of the positions
-of one part, the newest counts.
+A record has the positions of the parts that changed of late. Those of all other parts are in *position files*,
+which are written once. Each has more than twice as many parts as the next one, so there are few, and a part is written
+again only when a file of about the same size joins its own. A record names its position files; of the positions of one
+part, the newest counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.connectors.ranges import PartProgress, SourcePosition
 from tidegate.values import value
 
 MOST_RECENT = 100
-"""Number of parts whose positions are in the record itself; beyond it, they become a segment."""
+"""Number of parts whose positions are in the record itself; beyond it, they become a file."""
 
 Positions = Mapping[str, SourcePosition]
 """Positions by stream."""
@@ -25,38 +25,38 @@ PartName = tuple[str, str]
 
 
 @value
-class Segment:
+class PositionFile:
     """A file of positions, and the parts whose positions it has."""
 
-    file: str
+    name: str
     parts: frozenset[PartName]
 
 
 @value
 class PositionLog:
-    """Where the positions after a step are written: in segments, the oldest first, and those of recent parts."""
+    """Where the positions after a step are written: in files, the oldest first, and those of recent parts."""
 
     positions: Positions = field(default_factory=dict)
-    segments: tuple[Segment, ...] = ()
+    files: tuple[PositionFile, ...] = ()
     recent: frozenset[PartName] = frozenset()
 
-    def after(self, positions: Positions, file: str) -> PositionLog:
-        """Return the log after another step; it may have a new segment, whose file is the given one."""
+    def after(self, positions: Positions, name: str) -> PositionLog:
+        """Return the log after another step; it may have a new file, with the given name."""
         changed = changed_parts(self.positions, positions)
-        if changed is None:  # a segment cannot say that a part is gone
-            return PositionLog().after(positions, file)
+        if changed is None:  # a file cannot say that a part is gone
+            return PositionLog().after(positions, name)
         recent = self.recent | changed
         if len(recent) <= MOST_RECENT:
-            return PositionLog(positions, self.segments, recent)
-        kept = list(self.segments)
+            return PositionLog(positions, self.files, recent)
+        kept = list(self.files)
         while kept and len(kept[-1].parts) <= 2 * len(recent):
             recent |= kept.pop().parts
-        return PositionLog(positions, (*kept, Segment(file, recent)))
+        return PositionLog(positions, (*kept, PositionFile(name, recent)))
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The files of the segments."""
-        return tuple(segment.file for segment in self.segments)
+    def names(self) -> tuple[str, ...]:
+        """The names of the files."""
+        return tuple(each.name for each in self.files)
 
 
 def changed_parts(before: Positions, after: Positions) -> frozenset[PartName] | None:

@@ -25,13 +25,13 @@ positions = st.dictionaries(
 )
 
 
-def segments(checkpoint: Checkpoint) -> set[str]:
+def files_of(checkpoint: Checkpoint) -> set[str]:
     return {path.stem for path in Path(checkpoint.root, "positions").glob("*.json")}
 
 
 def named(checkpoint: Checkpoint, step: int) -> set[str]:
     record = Path(checkpoint.root, "steps", f"{step:010d}.json")
-    return set(json.loads(record.read_text())["content"]["segments"]) if record.exists() else set()
+    return set(json.loads(record.read_text())["content"]["position_files"]) if record.exists() else set()
 
 
 @given(steps=st.lists(st.tuples(positions, st.booleans()), max_size=12), grows=st.booleans())
@@ -50,9 +50,9 @@ def test_positions_are_read_as_they_were_written(steps, grows, tmp_path_factory)
             checkpoint.write(Record(step, {}, positions=now))
             assert Checkpoint(root).last_record() == Record(step, {}, positions=now)
             kept = set().union(*(named(checkpoint, each) for each in range(step - KEPT_RECORDS + 1, step + 1)))
-            assert kept <= segments(checkpoint)
+            assert kept <= files_of(checkpoint)
         if len(steps) > KEPT_RECORDS and not any(restarts for _, restarts in steps):
-            assert segments(checkpoint) == kept
+            assert files_of(checkpoint) == kept
 
 
 def many(files: int, at: int = 1) -> dict[str, SourcePosition]:
@@ -60,7 +60,7 @@ def many(files: int, at: int = 1) -> dict[str, SourcePosition]:
 
 
 def written_bytes(checkpoint: Checkpoint, step: int) -> int:
-    """What a step wrote: its record, and segments."""
+    """What a step wrote: its record, and position files."""
     files = [*Path(checkpoint.root).glob(f"steps/{step:010d}*"), *Path(checkpoint.root).glob(f"positions/{step:010d}*")]
     return sum(path.stat().st_size for path in files)
 
@@ -81,7 +81,7 @@ def test_a_record_grows_with_what_has_changed_and_not_with_all_files(tmp_path, m
     assert Checkpoint(str(tmp_path)).last_record() == Record(301, {}, positions={"s": read})
 
 
-def test_a_segment_that_a_crash_left_is_removed(tmp_path):
+def test_a_position_file_that_a_crash_left_is_removed(tmp_path):
     checkpoint = Checkpoint(str(tmp_path))
     stray = tmp_path / "positions" / "0000000001-00000000.json"
     stray.parent.mkdir()
@@ -90,11 +90,11 @@ def test_a_segment_that_a_crash_left_is_removed(tmp_path):
         assert stray.exists()
         checkpoint.write(Record(step, {}, positions=many(200)))
     assert not stray.exists()
-    assert len(segments(checkpoint)) == 1
+    assert len(files_of(checkpoint)) == 1
 
 
 @pytest.mark.parametrize(("damage", "code"), [("gone", "D301"), ("cut", "D302"), ("another", "D302")])
-def test_a_segment_that_is_gone_or_damaged_is_an_error(tmp_path, damage, code):
+def test_a_position_file_that_is_gone_or_damaged_is_an_error(tmp_path, damage, code):
     checkpoint = Checkpoint(str(tmp_path))
     checkpoint.write(Record(1, {}, positions=many(300)))
     checkpoint.write(Record(2, {}, positions=many(300, at=2)))
