@@ -21,6 +21,7 @@ from support.micros import in_micros
 
 from tidegate.algebra.plan import Plan, Scan, Validity, walk
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
+from tidegate.runtime.spark import step_job
 from tidegate.schema import Field, Schema, Type
 from tidegate.session import Session
 
@@ -70,7 +71,7 @@ def result(plan: Plan, source: Sources, spark: SparkSession, buckets: int) -> li
 @st.composite
 def cases(draw):
     source = draw(sources())
-    return draw(plans(source)), source, draw(st.sampled_from([1, 2]))
+    return draw(plans(source)), source, draw(st.sampled_from([1, 2])), draw(st.booleans())
 
 
 @given(case=cases())
@@ -82,9 +83,13 @@ def cases(draw):
     suppress_health_check=list(HealthCheck),
 )
 def test_output_on_spark_is_the_relation_at_every_instant(case, spark: SparkSession) -> None:
-    plan, source, buckets = case
+    plan, source, buckets, in_one_task = case
     scanned = {node.stream for node in walk(plan) if isinstance(node, Scan)}
     assume(any(source.validities[name] is not Validity.RELATION for name in scanned))
-    rows = result(plan, source, spark, buckets)
+    with pytest.MonkeyPatch.context() as patch:
+        if not in_one_task:  # as on a cluster
+            patch.setattr(step_job, "is_one_process", lambda _: False)
+            patch.setattr(step_job, "PARALLEL_FROM", 0)
+        rows = result(plan, source, spark, buckets)
     instants = interesting_instants_of(plan, source.elements, rows)
     assert snapshots(rows, instants) == relations_of(plan, source.elements, instants)

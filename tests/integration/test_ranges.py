@@ -21,6 +21,7 @@ import pytest
 
 from tidegate.connectors import text_splits
 from tidegate.errors import DataError
+from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.running_query import RunningQuery
 from tidegate.runtime.spark import step_job, step_ranges
 from tidegate.session import Session
@@ -227,10 +228,13 @@ def test_names_that_look_like_patterns_are_names(runtime, tmp_path):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("most_threads", [0, 8])
 @pytest.mark.parametrize("ending", ["csv", "quoted.csv", "jsonl", "parquet"])
-def test_several_tasks_read_one_large_file(spark, tmp_path, monkeypatch, ending):
+def test_several_tasks_or_threads_read_one_large_file(spark, tmp_path, monkeypatch, ending, most_threads):
     monkeypatch.setattr(text_splits, "SMALLEST", 1000)
     monkeypatch.setattr(step_job, "PARALLEL_FROM", 1000)
+    monkeypatch.setattr(step_job, "THREADS_FROM", 1000)
+    monkeypatch.setattr(step_job, "MOST_THREADS", most_threads)
     tasks: list[int] = []
     divide = step_ranges.divide
 
@@ -305,3 +309,31 @@ def test_a_checkpoint_in_use_is_refused_and_one_whose_owner_was_killed_is_not(ru
         process.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert run_all(runtime, text, two_files) == [1, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("most_threads", [0, 8])
+def test_threads_and_tasks_note_the_times_and_counts_of_the_embedded_runtime(
+    spark, two_files, monkeypatch, most_threads
+):
+    for limit in ("PARALLEL_FROM", "THREADS_FROM"):
+        monkeypatch.setattr(step_job, limit, 1)
+    monkeypatch.setattr(step_job, "MOST_THREADS", most_threads)
+    (two_files / "names.csv").write_text("k,name\n1,one\n2,two\n3,three\n")
+    text = (
+        stream(two_files / "in")
+        + f"CREATE TABLE names (k INT, name STRING) FROM '{two_files}/names.csv';"
+        + "SELECT s.k, name FROM s WINDOW(RANGE 5 SECONDS), names WHERE s.k = names.k"
+    )
+    records: list[Any] = []
+    for options in ({"runtime": "embedded"}, {"spark": spark}):
+        folder = str(two_files / f"checkpoint-{len(records)}")
+        with Session(**options, buckets=2) as session:
+            running = session.sql(text, once=True, checkpoint=folder)
+            running.finish()
+            assert [row["name"] for row in running.results().to_pylist()] == ["one", "two"]
+        records.append(Checkpoint(folder).last_record())
+    embedded, ours = records
+    assert ours.arrived == embedded.arrived == {"s": 2, "names": 3}
+    assert ours.watermarks == embedded.watermarks
+    assert ours.positions == embedded.positions

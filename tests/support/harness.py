@@ -21,6 +21,7 @@ from tidegate.physical.lower import lower
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.embedded.engine import Engine
+from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import Job
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
@@ -49,7 +50,9 @@ def run(plan: Plan, source: Streams, delivery: Delivery, *, delay: int, optimize
             if name in engine.watermarks
         }
         outboxes.append(engine.step(raw)[0])
-    return [*outboxes, engine.finish()]
+    ending = engine.finish()
+    assert holds_back(engine.job.graph) or not (ending.results or ending.dead)
+    return [*outboxes, ending]
 
 
 def run_sources(

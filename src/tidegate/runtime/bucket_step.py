@@ -181,7 +181,8 @@ def split_by_bucket(batch: Batch, keys: tuple[str, ...] | None, buckets: int) ->
         yield 0, batch
         return
     bucket = bucket_of(hash_columns([batch.column(k) for k in keys]), buckets)
-    sorted_rows = batch.take(np.argsort(bucket, kind="stable"))
+    # NumPy sorts small integers by their digits, many times as fast as others.
+    sorted_rows = batch.take(np.argsort(bucket.astype(np.min_scalar_type(buckets - 1)), kind="stable"))
     ends = np.cumsum(np.bincount(bucket, minlength=buckets))
     for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         if end > begin:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import secrets
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyarrow import fs
@@ -23,6 +25,14 @@ from tidegate.connectors.locations import file_system
 from tidegate.connectors.ranges import SourcePosition, SourceRange
 from tidegate.errors import DataError
 from tidegate.physical.common.codec import Json, from_json, to_json
+from tidegate.runtime.position_log import (
+    PositionFile,
+    PositionLog,
+    Positions,
+    merge_positions,
+    parts_of,
+    select_parts,
+)
 from tidegate.runtime.program_differences import describe_differences
 from tidegate.runtime.sealed_files import RESTORE, damaged_file_error, seal, unreadable_file_error, unseal
 
@@ -30,6 +40,8 @@ KEPT_RECORDS = 3
 IDENTITY = "program.json"
 _INTENT = "intent.json"
 _RECORD = re.compile(r"(\d{10,})\.json")
+_FOLDER_OF_POSITIONS = "positions"
+_POSITION_FILE = re.compile(r"(\d{10,}-[0-9a-f]{8})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +81,21 @@ class Record:
     """Numbers of the phases whose held-back results were emitted."""
 
 
+@dataclass(slots=True)
+class _WrittenPositions:
+    """Where the positions of the last records are; it changes with each record."""
+
+    log: PositionLog = field(default_factory=PositionLog)
+    files: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=KEPT_RECORDS))
+    """The position files that each of the kept records names, if this process has written it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Checkpoint in one folder or URI: the records of steps, and the identity of the program."""
 
     root: str
+    _written: _WrittenPositions = field(default_factory=_WrittenPositions, compare=False, repr=False)
 
     def claim(self, identity: Mapping[str, Any]) -> None:
         """Assign an empty folder to the program; check that a used folder belongs to it."""
@@ -106,7 +128,12 @@ class Checkpoint:
             raise DataError("D304", f"the checkpoint {self.root} has no record of step {step}", hint=RESTORE)
         if found["step"] != step:
             raise damaged_file_error(self._path(_record_name(step)))
-        return from_json(Record, found)
+        record = from_json(Record, found)
+        written = {name: self._read_positions(name) for name in found["position_files"]}
+        positions = merge_positions(record.positions, [*written.values(), record.positions])
+        named = tuple(PositionFile(name, parts_of(some)) for name, some in written.items())
+        self._written.log = PositionLog(positions, named, parts_of(record.positions))
+        return replace(record, positions=positions)
 
     def last_record(self) -> Record | None:
         """Return the newest record, if any."""
@@ -115,7 +142,14 @@ class Checkpoint:
 
     def write(self, record: Record) -> None:
         """Store a record and remove those of steps that can no longer be replayed."""
-        self._write(_record_name(record.step), to_json(record))
+        log = self._written.log.after(record.positions, f"{record.step:010d}-{secrets.token_hex(4)}")
+        for each in self._new_files(log):
+            content = {"name": each.name, "positions": to_json(select_parts(record.positions, each.parts))}
+            self._write(_position_file_name(each.name), content)
+        recent = replace(record, positions=select_parts(record.positions, log.recent))
+        self._write(_record_name(record.step), {**to_json(recent), "position_files": log.names})
+        self._written.log = log
+        self._remove_old_positions(log)
         system, _ = file_system(self.root)
         for step in self._steps():
             if step <= record.step - KEPT_RECORDS:
@@ -145,6 +179,34 @@ class Checkpoint:
         for old in self._numbers_in("programs"):
             if old <= version - KEPT_RECORDS:
                 system.delete_file(self._path(_program_name(old)))
+
+    def _new_files(self, log: PositionLog) -> list[PositionFile]:
+        known = self._written.log.names
+        return [each for each in log.files if each.name not in known]
+
+    def _read_positions(self, file: str) -> Positions:
+        found = self._read(_position_file_name(file))
+        path = self._path(_position_file_name(file))
+        if found is None:
+            raise DataError("D301", f"the checkpoint lacks the file {path}", hint=RESTORE)
+        if found["name"] != file:
+            raise damaged_file_error(path)
+        return {stream: from_json(SourcePosition, each) for stream, each in found["positions"].items()}
+
+    def _remove_old_positions(self, log: PositionLog) -> None:
+        """Remove position files that none of the kept records names, also those that a crash left."""
+        files = self._written.files
+        is_first = len(files) < KEPT_RECORDS
+        oldest = frozenset() if is_first else files[0]
+        files.append(frozenset(log.names))
+        named = frozenset().union(*files)
+        # Before that, a record of an earlier process is among the kept ones.
+        if len(files) == KEPT_RECORDS and (is_first or not oldest <= named):
+            system, folder = file_system(posixpath.join(self.root, _FOLDER_OF_POSITIONS))
+            for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)):
+                named_file = _POSITION_FILE.fullmatch(info.base_name)
+                if named_file and named_file[1] not in named:
+                    system.delete_file(info.path)
 
     def _steps(self) -> list[int]:
         return self._numbers_in("steps")
@@ -193,6 +255,10 @@ def step_label(step: int) -> str:
 
 def _program_name(version: int) -> str:
     return f"programs/{version:010d}.json"
+
+
+def _position_file_name(file: str) -> str:
+    return f"{_FOLDER_OF_POSITIONS}/{file}.json"
 
 
 def _record_name(step: int) -> str:

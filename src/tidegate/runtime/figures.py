@@ -157,6 +157,11 @@ class PhaseClock:
         finally:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - began
 
+    def add(self, other: PhaseClock) -> None:
+        """Add the phases of another clock."""
+        for phase, seconds in other.seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+
     def take(self) -> StepPhases:
         """Return the phases so far, and start again."""
         phases, self.seconds = StepPhases(**self.seconds), {}

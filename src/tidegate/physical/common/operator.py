@@ -104,6 +104,18 @@ class LooksBack(Protocol):
 
 
 @runtime_checkable
+class EmitsAtOnce(Protocol):
+    """Operator that gives every result with the last of the elements that it is made of.
+
+    So a step without new elements gives nothing, whatever the watermarks are.
+    """
+
+    def emits_at_once(self) -> bool:
+        """Return whether that is so with the parameters of the operator."""
+        ...
+
+
+@runtime_checkable
 class NeedsWarmUp(Protocol):
     """Operator whose kernels need more than a few elements to be compiled."""
 

@@ -79,6 +79,9 @@ class JoinOperator:
     def partition_keys(self) -> PartitionKeys:
         return (self.left_keys, self.right_keys)
 
+    def emits_at_once(self) -> bool:
+        return True
+
     def describe(self) -> str:
         pairs = [f"{a} = {b}" for a, b in zip(self.left_keys, self.right_keys, strict=True)]
         rest = [] if self.residual == TRUE else [to_sql(self.residual)]

@@ -87,6 +87,9 @@ class ThresholdAlertOperator:
     def looks_back(self) -> int | None:
         return 2 * max(plan.span for plan in self.plans) + CHRONON
 
+    def emits_at_once(self) -> bool:
+        return True
+
     def describe(self) -> str:
         names = ", ".join(alert.name for alert in self.alerts)
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""

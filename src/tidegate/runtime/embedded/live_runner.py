@@ -10,7 +10,7 @@ from tidegate.connectors.ranges import START
 from tidegate.physical.common.operator import NO_STATE, Chunks
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Intent, Record
-from tidegate.runtime.embedded.runner import ROWS_PER_STEP, EmbeddedRun
+from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.embedded.stream_input import StreamInput
 from tidegate.runtime.job import FINAL, IsWanted, Job, OnRows, find_published_labels
 from tidegate.runtime.live_run import RunMoment, fit_record, keep_figures, known_reaches, phases_to_flush
@@ -34,7 +34,7 @@ class LiveEmbeddedRun(EmbeddedRun):
         between: Callable[[], None],
         forgotten: Mapping[str, int],
         moved: MovedStates = NO_MOVES,
-        rows_per_step: int = ROWS_PER_STEP,
+        rows_per_step: int | None = None,
         is_wanted: IsWanted | None = None,
     ) -> None:
         self._between, self._forgotten, self._moved = between, forgotten, moved

@@ -21,6 +21,7 @@ from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import OperatorPlace, add_figures
+from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import (
     FINAL,
     IsWanted,
@@ -41,6 +42,9 @@ from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
 
 ROWS_PER_STEP = 250_000
+"""Number of rows that a step reads of a stream, unless fewer are available."""
+ROWS_PER_BUCKET = 16_000
+"""Steps with many buckets read more, about as many rows for each bucket: a bucket costs something by itself."""
 CLOCK_EVERY = 1_000_000
 """Minimum microseconds between two steps in which the clock advances the watermarks of silent streams."""
 
@@ -55,12 +59,13 @@ class EmbeddedRun(BackgroundRun):
         on_rows: OnRows,
         once: bool,
         checkpoint: str | None = None,
-        rows_per_step: int = ROWS_PER_STEP,
+        rows_per_step: int | None = None,
         is_wanted: IsWanted | None = None,
     ) -> None:
         super().__init__()
         self._is_wanted = is_wanted
-        self.job, self.on_rows, self.once, self.rows_per_step = job, on_rows, once, rows_per_step
+        self.job, self.on_rows, self.once = job, on_rows, once
+        self.rows_per_step = rows_per_step or max(ROWS_PER_STEP, ROWS_PER_BUCKET * job.buckets)
         self.checkpoint = Checkpoint(checkpoint) if checkpoint else None
         self.tables: dict[str, str] = {}
         """Version of each table that was read."""
@@ -70,7 +75,7 @@ class EmbeddedRun(BackgroundRun):
         """Phases that are over and whose results were emitted; only in a live graph."""
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._time_passed = BEGINNING
-        self._rows_before = rows_per_step
+        self._rows_before = self.rows_per_step
         """Rows that the step before has read."""
         self._stopping = threading.Event()
         with self._hold_lock(checkpoint):
@@ -125,7 +130,7 @@ class EmbeddedRun(BackgroundRun):
                 continue
             if finishing:
                 self._open_outputs(FINAL)
-                self._deliver(self.engine.finish(), 0)
+                self._deliver(self.engine.finish() if holds_back(self.job.graph) else Outbox(), 0)
                 return QueryState.FINISHED
             self._wait_for_input()
         return QueryState.STOPPED

@@ -41,6 +41,17 @@ def with_attempts(master: str) -> str:
     return f"local[{local[1] or 1},{ATTEMPTS}]" if local else master
 
 
+def is_one_process(master: str) -> bool:
+    """Return whether the tasks of a session run on this machine, for one Java process.
+
+    Examples
+    --------
+    >>> [is_one_process(m) for m in ("local", "local[2]", "local[*,3]", "local-cluster[2,1,1024]", "yarn")]
+    [True, True, True, False, False]
+    """
+    return master == "local" or master.startswith("local[")
+
+
 def is_standalone(master: str) -> bool:
     """Return whether the master is that of a standalone Spark cluster."""
     return master.startswith("spark://")

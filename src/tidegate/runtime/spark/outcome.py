@@ -61,7 +61,7 @@ class Outcome:
     def control(self) -> dict[str, ControlRecord]:
         """Control records of steered operators."""
         graph = self.setup.graph
-        reports = (decode_reports(graph, report["control"]) for report in self.reports)
+        reports = (decode_reports(graph, each) for report in self.reports for each in report["control"])
         return decide_after_step(graph, decode_records(graph, self.before.control), reports, self.seconds())
 
     @property

@@ -17,6 +17,7 @@ from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, next_step, s
 from tidegate.runtime.control import decode_records, directives_of, encode_values
 from tidegate.runtime.data_warnings import FileWatch, from_report, merge_facts
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
+from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import (
     DEAD_LETTERS,
     FINAL,
@@ -33,8 +34,10 @@ from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
 from tidegate.runtime.spark.failures import explain_failure
 from tidegate.runtime.spark.gateway import LOST_JAVA_ERRORS
+from tidegate.runtime.spark.listing_ahead import ListingAhead
 from tidegate.runtime.spark.outcome import Outcome
 from tidegate.runtime.spark.rows import Row
+from tidegate.runtime.spark.session import wait_for_first_worker
 from tidegate.runtime.spark.sources import FrameFeed, inboxes_of, start_feeds
 from tidegate.runtime.spark.step_job import StepJob
 from tidegate.runtime.spark.step_ranges import ROWS_PER_STEP, RangeQueue
@@ -70,6 +73,7 @@ class SparkRun(BackgroundRun):
         self._inboxes = inboxes
         self._watch = FileWatch()
         self._phases = PhaseClock()
+        self._listing = ListingAhead()
         self._state_sizes: Mapping[OperatorPlace, StateSize] = {}
         self._finishing = settings.once
         self._stopping = threading.Event()
@@ -141,6 +145,7 @@ class SparkRun(BackgroundRun):
 
     @deep_recursion()
     def _run_steps(self) -> QueryState:
+        wait_for_first_worker()
         if self._interrupted is not None and not self._stopping.is_set():
             self._run_step(self._interrupted, repeated=True)
         is_last_listing = self.settings.once
@@ -242,7 +247,7 @@ class SparkRun(BackgroundRun):
     def _emit_final_results(self) -> None:
         """Emit the output that is still held back, as if the streams had ended. The checkpoint does not change."""
         before = self._last
-        if before is None or self.job.graph.levels == 1:
+        if before is None or not holds_back(self.job.graph):
             return
         intent = Intent(before.step + 1, self.job.arrival_time(before.watermarks))
         directive = replace(self._direct_step(before, intent, FINAL), finishing=True)
@@ -260,7 +265,10 @@ class SparkRun(BackgroundRun):
         control = decode_records(self.job.graph, before.control)
         start = StepStart(before.state, encode_values(directives_of(control)))
         tables = self._read_tables(directive, intent)
-        received = self._step_job.run(directive, start, intent.ranges, tables)
+        # The queues do not know what a repeated step reads.
+        queues = () if directive.repeated or directive.finishing else self._queues.values()
+        with self._listing.during_job(queues, growing=not self._finishing):
+            received = self._step_job.run(directive, start, intent.ranges, tables)
         return Outcome(self.setup, before, directive, received, lambda: perf_counter() - began)
 
     def _read_tables(self, directive: StepDirective, intent: Intent) -> list[Row]:

@@ -78,6 +78,9 @@ CLUSTER_SETTINGS = {
 }
 
 
+_starting: list[threading.Thread] = []
+"""The thread that starts the first Python worker of the newest session."""
+
 _equipped: set[str] = set()
 """IDs of Spark applications whose workers are known to have Tidegate."""
 
@@ -95,19 +98,20 @@ def start_spark(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_on_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    home = ensure_java()
     settings = {"spark.master": with_attempts(master), "spark.app.name": name, **settings_for(master)}
-    more = archive_options(home) if java_options is None else java_options
-    settings[JAVA_OPTIONS] = " ".join([settings[JAVA_OPTIONS], *more])
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     is_new = SparkContext._active_spark_context is None  # noqa: SLF001
+    home = ensure_java() if is_new else ""  # to find Java takes as long as a step
+    if is_new:
+        more = archive_options(home) if java_options is None else java_options
+        settings[JAVA_OPTIONS] = " ".join([settings[JAVA_OPTIONS], *more])
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with _keep_interrupt_handler(), _convert_start_errors(master, is_new=is_new):
-        with _set_environment(JAVA_HOME=quiet_home(home)):
+        with _set_environment(JAVA_HOME=quiet_home(home)) if is_new else nullcontext():
             SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 - start Java first, so that it can be killed
         with _require_answer(master) if is_new and is_standalone(master) else nullcontext():
             context = SparkContext.getOrCreate(conf)
             if is_new and master.startswith("local"):
-                threading.Thread(target=_start_workers, args=[context], name="tidegate-workers", daemon=True).start()
+                _start_first_worker(context)
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
         if is_new:
             wait_for_executor(spark, master)
@@ -117,10 +121,24 @@ def start_spark(
     return spark
 
 
-def _start_workers(context: SparkContext) -> None:
-    """Run a job that does nothing: Python workers start, and import, while the rest of the session is made."""
-    with suppress(Exception):  # a session that fails or ends meanwhile needs no workers
-        context.parallelize([0], 1).map(bool).collect()
+def _start_first_worker(context: SparkContext) -> None:
+    """Run a job that does nothing: a Python worker starts, and imports, while the rest of the session is made."""
+
+    def run_job() -> None:
+        with suppress(Exception):  # a session that fails or ends meanwhile needs no workers
+            context.parallelize([0], 1).map(bool).collect()
+
+    _starting[:] = [threading.Thread(target=run_job, name="tidegate-workers", daemon=True)]
+    _starting[0].start()
+
+
+def wait_for_first_worker() -> None:
+    """Wait until the first Python worker has started; otherwise Spark would start another one.
+
+    Spark gives tasks to idle workers in turn, and each of them would have to load kernels and state.
+    """
+    for thread in _starting:
+        thread.join()
 
 
 def check_workers(spark: SparkSession, module: str = "tidegate") -> None:

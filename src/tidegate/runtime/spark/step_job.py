@@ -14,12 +14,19 @@ from pyspark.sql import SparkSession
 
 from tidegate.connectors.ranges import SourceRange
 from tidegate.runtime.spark.directives import Setup, ShippedSetup, StepDirective, StepStart
+from tidegate.runtime.spark.master import is_one_process
 from tidegate.runtime.spark.rows import Row
 from tidegate.runtime.spark.step_ranges import divide, total_bytes
 from tidegate.runtime.spark.tasks import KeyedRow, LevelTask, ReadTask, WholeTask
 
 PARALLEL_FROM = 8 << 20
-"""With a single bucket, one task reads everything if that is fewer bytes; otherwise several tasks read."""
+"""On a cluster with a single bucket, one task reads everything if that is fewer bytes."""
+
+THREADS_FROM = 1 << 20
+"""On one machine, one thread reads everything if that is fewer bytes."""
+
+MOST_THREADS = 8
+"""On one machine with more cores, large steps run in several tasks: threads of Python wait for each other."""
 
 
 class StepJob:
@@ -45,15 +52,23 @@ class StepJob:
         self.context.setJobDescription(f"tidegate: {self.queries}: {directive.label}")
         setup = self.setup
         levels = range(1, setup.graph.levels)
-        if setup.buckets == 1 and total_bytes(setup.sources, ranges) < PARALLEL_FROM:
-            pieces = [(stream, each) for stream, some in ranges.items() for each in some]
-            whole = WholeTask(self.shipped, directive, start, pieces, tables)
+        if (threads := self._threads_of_whole_step(total_bytes(setup.sources, ranges))) > 0:
+            whole = WholeTask(self.shipped, directive, start, divide(setup.sources, ranges, threads), tables)
             return [row for _, row in self._make_partitions(1).mapPartitionsWithIndex(whole).collect()]
         rows = self._read(directive, ranges, tables)
         for some in [levels] if setup.buckets == 1 and levels else [range(level, level + 1) for level in levels]:
             task = LevelTask(self.shipped, directive, start, some)
             rows = rows.partitionBy(setup.buckets, int).mapPartitionsWithIndex(task)
         return [row for _, row in rows.collect()]
+
+    def _threads_of_whole_step(self, size: int) -> int:
+        """Return the number of threads that read in the one task of a step of some bytes; 0: it has several tasks."""
+        cores = self.context.defaultParallelism
+        if not is_one_process(self.context.master or ""):
+            return 1 if self.setup.buckets == 1 and size < PARALLEL_FROM else 0
+        if size < THREADS_FROM:
+            return 1
+        return cores if cores <= MOST_THREADS or size < PARALLEL_FROM else 0
 
     def _read(
         self, directive: StepDirective, ranges: Mapping[str, Sequence[SourceRange]], tables: Sequence[Row]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import perf_counter
 
-from tidegate.connectors.ranges import RangeEnd, Source, SourcePosition, SourceRange
+from tidegate.connectors.ranges import Point, RangeEnd, Source, SourcePosition, SourceRange
 from tidegate.connectors.source import step_limits
 
 ROWS_PER_STEP = 2_000_000
@@ -29,11 +30,27 @@ class RangeQueue:
         self._waiting: list[SourceRange] = []
         self._taken: list[tuple[SourceRange, SourceRange]] = []  # as taken, and as it waited
         self._bytes_per_row = float(_FIRST_BYTES_PER_ROW)
+        self._ahead: list[SourceRange] = []
+        self.listing_seconds = 0.0
+        """How long the last listing took."""
 
     def list_ranges(self, *, growing: bool) -> None:
         """List the source, unless listed ranges still wait."""
         if not self._waiting:
-            self._waiting = self.source.find_ranges(self.position, growing=growing)
+            self._waiting = self._list_after(self.position, growing=growing)
+
+    def list_ahead(self, *, growing: bool) -> None:
+        """List the source for the step after the one that runs, unless that one leaves ranges waiting."""
+        if not self._waiting and all(taken.end == waiting.end for taken, waiting in self._taken):
+            # Where ranges end is known, but not how many lines they have: `settle` sets where the next ones begin.
+            ends = [RangeEnd(taken, Point(taken.end or 0)) for taken, _ in self._taken]
+            self._ahead = self._list_after(self.position.after(ends), growing=growing)
+
+    def _list_after(self, position: SourcePosition, *, growing: bool) -> list[SourceRange]:
+        began = perf_counter()
+        found = self.source.find_ranges(position, growing=growing)
+        self.listing_seconds = perf_counter() - began
+        return found
 
     def forget_listing(self) -> None:
         self._waiting = []
@@ -74,9 +91,16 @@ class RangeQueue:
         bad = {each.range.part for each in ends if each.is_bad}
         self._waiting = [each for each in (*rest, *self._waiting) if each is not None and each.part not in bad]
         self._taken = []
+        # A bad file is not read further, but it may have been replaced.
+        ahead, self._ahead = (each for each in self._ahead if each.part not in bad or each.is_replaced), []
+        self._waiting += [replace(each, begin=self._begin_of(each, reached)) for each in ahead]
         if self.source.counts_bytes and rows:
             read = sum(each.reached.offset - each.range.begin.offset for each in ends)
             self._bytes_per_row = max(1.0, read / rows)
+
+    def _begin_of(self, listed: SourceRange, reached: Mapping[str, RangeEnd]) -> Point:
+        """Return where a range begins that was listed while its part was read."""
+        return self.position.of_part(listed.part).point if listed.part in reached else listed.begin
 
 
 def _rest_of(taken: SourceRange, waiting: SourceRange, end: RangeEnd | None) -> SourceRange | None:

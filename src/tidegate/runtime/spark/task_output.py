@@ -15,7 +15,7 @@ from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.runtime.bucket_step import Inbox, Outbox, run_readers, runs_in, source_marks
 from tidegate.runtime.control import encode_values
-from tidegate.runtime.data_warnings import FactsByFile, note_facts, to_report
+from tidegate.runtime.data_warnings import FactsByFile, merge_facts, note_facts, to_report
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.job import count_reasons
 from tidegate.runtime.outputs import output_rows, result_rows
@@ -106,11 +106,25 @@ class TaskOutput:
         self.outbox.reaches += outbox.reaches
         add_figures(self.outbox.figures, outbox.figures)
 
-    def run(self, part: Part, inbox: Inbox, files: Mapping[str, str]) -> None:
+    def add(self, read: TaskOutput) -> None:
+        """Add what another thread of the same task has read."""
+        self.collect(read.outbox)
+        for stream, time in read.latest.items():
+            self.note_time(stream, time)
+        for stream, spread in read.spreads.items():
+            self.spreads[stream] = joint_spread(spread, self.spreads.get(stream))
+        self.arrived.update(read.arrived)
+        self.rows += read.rows
+        self.found = merge_facts([self.found, read.found])
+        self.ends += read.ends
+        self.phases.add(read.phases)
+
+    def run(self, part: Part, inboxes: Sequence[Inbox], files: Mapping[str, str]) -> None:
         """Run stages from the state files that the driver named, and write their new states."""
-        setup, directive, bucket = self.setup, self.directive, inbox.bucket
+        setup, directive = self.setup, self.directive
         before, states = {}, {}
-        for stage in (each for each in part.stages if runs_in(each, bucket)):
+        places = [(stage, inbox.bucket) for stage in part.stages for inbox in inboxes]
+        for stage, bucket in ((stage, bucket) for stage, bucket in places if runs_in(stage, bucket)):
             key = (stage.number, bucket)
             before[key] = _load_version(setup.store, *key, files.get(_state_key(*key)))
             known = before[key].chunks
@@ -118,7 +132,7 @@ class TaskOutput:
                 forget_tables(setup.graph, stage, known, directive.again, setup.tables) if directive.again else known
             )
         with self.phases.measure("run"):
-            states, last = run_part(part, [inbox], states, self.take_piece, self._marks_before)
+            states, last = run_part(part, inboxes, states, self.take_piece, self._marks_before)
         self.collect(last)
         self.outbox.marks += last.marks
         self.outbox.reports += last.reports
@@ -198,7 +212,7 @@ class TaskOutput:
             "ends": self.ends,
             "state": self.sizes,
             "phases": self.phases.take(),
-            "control": {place: each for some in self.outbox.reports for place, each in encode_values(some).items()},
+            "control": [encode_values(some) for some in self.outbox.reports],
             "operators": self.outbox.figures,
             "spreads": self.spreads,
             "found": to_report(self.found),

@@ -23,6 +23,7 @@ from tidegate.runtime.spark.directives import (
 )
 from tidegate.runtime.spark.rows import PayloadKind, Row
 from tidegate.runtime.spark.task_output import TaskOutput
+from tidegate.runtime.threads import FEWEST_ROWS, map_in_threads
 
 KeyedRow = tuple[int, Row]
 """A row and its bucket, as a shuffle needs it."""
@@ -76,18 +77,18 @@ class LevelTask:
         setup = self.shipped.setup
         task = TaskOutput(setup, self.directive, f"level_{self.levels[0]}_{bucket:05d}")
         inbox, forwarded = _fill_inbox(setup, task, bucket, rows, self.levels)
-        run_levels(task, inbox, self.start, self.levels)
+        run_levels(task, [inbox], self.start, self.levels)
         yield from ((row.bucket, row) for row in (*forwarded, *task.outgoing_rows([bucket])))
 
 
 @dataclass(frozen=True, slots=True)
 class WholeTask:
-    """Run a whole step in one task: read all ranges and run all levels. It needs a single bucket."""
+    """Run a whole step in one task: read all ranges, each share in a thread, and run all levels of all buckets."""
 
     shipped: ShippedSetup
     directive: StepDirective
     start: StepStart
-    ranges: Sequence[tuple[str, SourceRange]]
+    shares: Sequence[Sequence[tuple[str, SourceRange]]]
     more: Sequence[Row] = ()
     """Rows that the driver made, from tables."""
 
@@ -97,13 +98,27 @@ class WholeTask:
     def _run(self) -> Iterator[KeyedRow]:
         setup = self.shipped.setup
         task, levels = TaskOutput(setup, self.directive, "whole"), range(1, setup.graph.levels)
-        inbox, forwarded = _fill_inbox(setup, task, 0, self.more, levels)
-        task.read_ranges(self.ranges)
+        filled = [_fill_inbox(setup, task, b, self._more_for_bucket(b), levels) for b in range(setup.buckets)]
+        # The driver makes several shares only if there are many rows.
+        for read in map_in_threads(self._read_share, self.shares, rows=FEWEST_ROWS):
+            task.add(read)
+        inboxes = [inbox for inbox, _ in filled]
         for parcel in task.outbox.parcels:
-            inbox.add_parcel(parcel)
+            inboxes[parcel.bucket].add_parcel(parcel)
         task.outbox.parcels = []
-        run_levels(task, inbox, self.start, levels)
+        run_levels(task, inboxes, self.start, levels)
+        forwarded = (row for _, rows in filled for row in rows)
         yield from ((row.bucket, row) for row in (*forwarded, *task.outgoing_rows([0])))
+
+    def _read_share(self, share: Sequence[tuple[str, SourceRange]]) -> TaskOutput:
+        read = TaskOutput(self.shipped.setup, self.directive, "read")
+        read.read_ranges(share)
+        return read
+
+    def _more_for_bucket(self, bucket: int) -> list[Row]:
+        """Return the rows of the driver for a bucket; times and counts, which go to every bucket, are noted once."""
+        rows = (row for row in self.more if row.bucket == bucket)
+        return [row for row in rows if bucket == 0 or row.kind not in (PayloadKind.LATEST, PayloadKind.ARRIVED)]
 
 
 def _fill_inbox(
@@ -126,15 +141,20 @@ def _fill_inbox(
     return inbox, forwarded
 
 
-def run_levels(task: TaskOutput, inbox: Inbox, start: StepStart, levels: range) -> None:
-    """Run the stages of some levels over an inbox that has everything the task has read or received."""
+def run_levels(task: TaskOutput, inboxes: Sequence[Inbox], start: StepStart, levels: range) -> None:
+    """Run the stages of some levels over the inboxes of some buckets, which have all that the task has received."""
     setup, directive = task.setup, task.directive
-    for mark in source_marks(setup.graph, watermarks_after(setup, directive, task.latest)):
-        inbox.add_mark(mark)
-    inbox.directives = decode_directives(setup.graph, start.directives)
-    inbox.arrived = arrivals_after(setup, directive, task.arrived)
+    marks = source_marks(setup.graph, watermarks_after(setup, directive, task.latest))
+    directives, arrived = (
+        decode_directives(setup.graph, start.directives),
+        arrivals_after(setup, directive, task.arrived),
+    )
+    for inbox in inboxes:
+        for mark in marks:
+            inbox.add_mark(mark)
+        inbox.directives, inbox.arrived = directives, arrived
     for stages in setup.graph.parts(levels):
-        task.run(Part.of(stages, setup.buckets, setup.most_pairs), inbox, start.files)
+        task.run(Part.of(stages, setup.buckets, setup.most_pairs), inboxes, start.files)
 
 
 def read_table(
