@@ -70,11 +70,13 @@ def note_facts(found: FactsByFile, stream: str, ingested: DecodedBatch) -> None:
 
 
 def merge_facts(founds: Iterable[FactsByFile]) -> FactsByFile:
-    """Merge the facts of all tasks of a step; each file is read by one task."""
+    """Merge the facts of all tasks and threads of a step, which may have read parts of the same file."""
     merged: FactsByFile = {}
     for found in founds:
         for stream, files in found.items():
-            merged.setdefault(stream, {}).update(files)
+            known = merged.setdefault(stream, {})
+            for name, facts in files.items():
+                known[name] = known[name].combine(facts) if name in known else facts
     return merged
 
 
