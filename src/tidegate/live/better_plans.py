@@ -31,7 +31,7 @@ _LOG = logging.getLogger("tidegate.live")
 def queries_to_move(live: LiveProgram, rows: Mapping[str, int]) -> Iterator[str]:
     """Yield the queries that should move, given the rows that each source has had.
 
-    A query that is moving already is left alone until it has moved.
+    A query that moves is left alone until it has moved.
     """
     phases = list(live.running_phases())
     for phase in phases:

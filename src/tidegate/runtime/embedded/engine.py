@@ -19,6 +19,7 @@ from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_rea
 from tidegate.runtime.control import add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
+from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.reload import forget_tables
@@ -58,12 +59,13 @@ class Engine:
     _saved: dict[tuple[int, int], Version] = field(init=False)
     """The state that was last written to the store."""
     _parts: tuple[Part, ...] = field(init=False)
+    _holds_back: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.watermarks = self.watermarks or self.job.first_watermarks()
         self.arrived = self.arrived or dict.fromkeys(self.job.graph.streams, 0)
         self.decoders = {s: self.job.decoder(s) for s in self.job.graph.streams}
-        self._groups = self.job.meeting_streams
+        self._groups, self._holds_back = self.job.meeting_streams, holds_back(self.job.graph)
         self._saved = dict(self.state)
         parts = self.job.graph.parts(range(1, self.job.graph.levels))
         self._parts = tuple(Part.of(stages, self.job.buckets, self.job.most_pairs) for stages in parts)
@@ -206,6 +208,8 @@ class Engine:
 
     def finish(self) -> Outbox:
         """Return the output that is still held back, as if the streams had ended. The state does not change."""
+        if not self._holds_back:
+            return Outbox()
         boxes = _StepBoxes(self.job)
         self._run_levels(boxes, dict.fromkeys(self.watermarks, FOREVER), self.on_piece, keep=False)
         return boxes.out

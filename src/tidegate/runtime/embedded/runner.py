@@ -21,7 +21,6 @@ from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import OperatorPlace, add_figures
-from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import (
     FINAL,
     IsWanted,
@@ -130,7 +129,7 @@ class EmbeddedRun(BackgroundRun):
                 continue
             if finishing:
                 self._open_outputs(FINAL)
-                self._deliver(self.engine.finish() if holds_back(self.job.graph) else Outbox(), 0)
+                self._deliver(self.engine.finish(), 0)
                 return QueryState.FINISHED
             self._wait_for_input()
         return QueryState.STOPPED
