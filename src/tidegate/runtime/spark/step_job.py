@@ -35,6 +35,7 @@ class StepJob:
     def __init__(self, spark: SparkSession, setup: Setup, queries: str) -> None:
         self.context, self.setup, self.queries = spark.sparkContext, setup, queries
         self.shipped = ShippedSetup.of(self.context, setup)
+        self._cores = self.context.defaultParallelism  # asks Java
         self._partitions: dict[int, RDD[Any]] = {}
 
     def close(self) -> None:
@@ -63,17 +64,16 @@ class StepJob:
 
     def _threads_of_whole_step(self, size: int) -> int:
         """Return the number of threads that read in the one task of a step of some bytes; 0: it has several tasks."""
-        cores = self.context.defaultParallelism
         if not is_one_process(self.context.master or ""):
             return 1 if self.setup.buckets == 1 and size < PARALLEL_FROM else 0
         if size < THREADS_FROM:
             return 1
-        return cores if cores <= MOST_THREADS or size < PARALLEL_FROM else 0
+        return self._cores if self._cores <= MOST_THREADS or size < PARALLEL_FROM else 0
 
     def _read(
         self, directive: StepDirective, ranges: Mapping[str, Sequence[SourceRange]], tables: Sequence[Row]
     ) -> RDD[KeyedRow]:
-        shares = divide(self.setup.sources, ranges, self.context.defaultParallelism)
+        shares = divide(self.setup.sources, ranges, self._cores)
         task = ReadTask(self.shipped, directive, shares or [[]])
         rows = self._make_partitions(len(task.ranges)).mapPartitionsWithIndex(task)
         if tables:
