@@ -22,6 +22,7 @@ def test_a_report_travels_as_json_and_leaves_out_files_without_news():
     told = from_report(json.loads(json.dumps(to_report(found))))
     assert told == {"s": {"furthest": furthest, "late": late, "lacking": lacking}}
     assert merge_facts([{"s": {"plain": plain}}, {"s": {"late": late}}]) == {"s": {"plain": plain, "late": late}}
+    assert merge_facts([{"s": {"a": late}}, {"s": {"a": late}}]) == {"s": {"a": late.combine(late)}}
 
 
 @pytest.mark.parametrize(("late", "expected"), [(5, []), (6, ["W310"])])
