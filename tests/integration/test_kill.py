@@ -357,7 +357,7 @@ def forget_some_results(run: Run) -> None:
     for path in run.results(batch(LAST), of="query_2"):
         path.unlink()
     for path in run.results(batch(LAST), of="query_1"):
-        shutil.copy(path, path.with_stem(path.stem.replace("level", "older")))
+        shutil.copy(path, path.with_stem(f"{path.stem}_older"))
     staged = run.out / "query_1" / ".staging" / f"{batch(LAST)}-0123456789abcdef"
     staged.mkdir(parents=True)
     shutil.copy(path, staged / "level_2_00000_00000.parquet")
