@@ -38,11 +38,8 @@ class OmitOperator:
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
         group = group_numbers([batch.column(key) for key in self.keys], len(batch))
-        order = order_by_group_and_time(group, batch.start)
-        ordered = batch if order is None else batch.take(order)
-        kept = ~omissible_rows(ordered, group if order is None else group[order], self.demands)
-        needed = ordered.filter(kept)
-        return Step(NO_STATE, needed, watermarks[0], omitted=len(batch) - len(needed))
+        needed = needed_rows(batch, group, self.demands)
+        return Step(NO_STATE, batch.take(needed), watermarks[0], omitted=len(batch) - len(needed))
 
 
 def describe_demand(demand: Demand) -> str:
@@ -50,6 +47,16 @@ def describe_demand(demand: Demand) -> str:
     sides = [name for name, asked in (("two greater", demand.above), ("two smaller", demand.below)) if asked]
     length = f"{'less than ' if demand.strict else ''}{duration_text(demand.window)}"
     return f"lie between {' and between '.join(sides)} values of {demand.value_text or demand.value} within {length}"
+
+
+def needed_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Ints:
+    """Return the rows that cannot be omitted, in the order of group and time."""
+    order = order_by_group_and_time(group, batch.start)
+    # Most rows are omitted: only the columns that decide are put in order, the others with the rows that stay.
+    values = batch.select(sorted({demand.value for demand in demands}))
+    if order is None:
+        return np.flatnonzero(~omissible_rows(values, group, demands))
+    return order[~omissible_rows(values.take(order), group[order], demands)]
 
 
 def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:

@@ -14,9 +14,8 @@ from tidegate.physical.common.batch import Batch, concat, concat_columns
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.hashing import hash_columns
 from tidegate.physical.common.operator import Chunks
-from tidegate.physical.threshold_alert.kernels.brackets import order_by_group_and_time
 from tidegate.physical.threshold_alert.kernels.incidents import Incidents
-from tidegate.physical.threshold_alert.omission import omissible_rows
+from tidegate.physical.threshold_alert.omission import needed_rows
 from tidegate.schema import Schema
 
 _INCIDENTS = "incidents"
@@ -130,13 +129,9 @@ def load_with_inputs(
 
 def _build_side(stored: Batch, new: Batch, old_group: Ints, new_group: Ints, demands: tuple[Demand, ...]) -> Side:
     batch, group = concat([stored, new]), np.concatenate([old_group, new_group])
-    is_new = np.arange(len(batch)) >= len(stored)
-    order = order_by_group_and_time(group, batch.start)
-    if order is not None:
-        batch, group, is_new = batch.take(order), group[order], is_new[order]
-    needed = ~omissible_rows(batch, group, demands)
-    omitted = len(batch) - int(needed.sum())
-    return Side(batch.filter(needed), group[needed], is_new[needed], is_whole=not demands, omitted=omitted)
+    needed = needed_rows(batch, group, demands)
+    omitted = len(batch) - len(needed)
+    return Side(batch.take(needed), group[needed], needed >= len(stored), is_whole=not demands, omitted=omitted)
 
 
 def _number_groups(
