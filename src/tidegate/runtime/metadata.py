@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tidegate.catalog.show import align_rows
-from tidegate.physical.common.operator import MovesTime
 from tidegate.runtime.explain_names import make_readable, names_in_stage
 from tidegate.runtime.explain_stages import explain_stages
 from tidegate.runtime.figures import NO_BUCKET, Metadata, OperatorFigures, OperatorPlace, StepPhases
@@ -85,38 +84,60 @@ def collect_metadata(job: Job, observed: Observed, query: str | None = None) -> 
 # ---- operators
 
 
+class _Label(NamedTuple):
+    """What the row of an operator says of it in every step."""
+
+    stage: Stage
+    number: int
+    described: str
+    owner: str | None
+    """The query that alone uses the operator."""
+
+
+def _labels_of(graph: StageGraph) -> tuple[_Label, ...]:
+    """Return the labels of all operators. To find them takes longer than all else, so a graph keeps them."""
+    found: tuple[_Label, ...] | None = graph.memo.get("labels")
+    if found is None:
+        found = graph.memo["labels"] = tuple(_find_labels(graph))
+    return found
+
+
+def _find_labels(graph: StageGraph) -> Iterator[_Label]:
+    users = users_of_outlets(graph)
+    for stage in sorted(graph.stages, key=lambda each: (each.level, each.number)):
+        names = names_in_stage(graph, stage)
+        used_by = users_of_operators(stage, users[stage.number])
+        for number, description in enumerate(stage.descriptions):
+            owner = next(iter(used_by[number])) if len(used_by[number]) == 1 else None
+            yield _Label(stage, number, make_readable(description, names), owner)
+
+
 def _operator_rows(
     graph: StageGraph, figures: Mapping[OperatorPlace, OperatorFigures], observed: Observed, query: str | None
 ) -> Iterator[dict[str, Any]]:
     buckets: dict[tuple[int, int], set[int]] = {}
     for place in (*figures, *observed.sizes):
         buckets.setdefault((place.stage, place.operator), set()).add(place.bucket)
-    users = users_of_outlets(graph)
-    for stage in sorted(graph.stages, key=lambda each: (each.level, each.number)):
-        names = names_in_stage(graph, stage)
-        read_marks = _marks_where_read(stage, observed.progress)
-        used_by = users_of_operators(stage, users[stage.number])
-        for number, description in enumerate(stage.descriptions):
-            described = make_readable(description, names)
-            owner = query or (next(iter(used_by[number])) if len(used_by[number]) == 1 else None)
-            for bucket in sorted(buckets.get((stage.number, number), {NO_BUCKET})):
-                place = OperatorPlace(stage.number, number, bucket)
-                each = figures.get(place, OperatorFigures())
-                mark = read_marks[number] if read_marks else each.watermark
-                size = observed.sizes.get(place, NO_SIZE)
-                yield {
-                    "query": owner,
-                    "stage": stage.number,
-                    "operator": described,
-                    "bucket": None if bucket == NO_BUCKET else bucket,
-                    "rows_in": each.rows_in,
-                    "rows_out": each.rows_out,
-                    "selectivity": each.rows_out / each.rows_in if each.rows_in else None,
-                    "seconds": each.seconds,
-                    "state_rows": size.rows,
-                    "state_bytes": size.bytes,
-                    **_mark_columns(mark, observed.now),
-                }
+    read_marks = {stage.number: _marks_where_read(stage, observed.progress) for stage in graph.stages}
+    for stage, number, described, owner in _labels_of(graph):
+        for bucket in sorted(buckets.get((stage.number, number), {NO_BUCKET})):
+            place = OperatorPlace(stage.number, number, bucket)
+            each = figures.get(place, OperatorFigures())
+            marks = read_marks[stage.number]
+            size = observed.sizes.get(place, NO_SIZE)
+            yield {
+                "query": query or owner,
+                "stage": stage.number,
+                "operator": described,
+                "bucket": None if bucket == NO_BUCKET else bucket,
+                "rows_in": each.rows_in,
+                "rows_out": each.rows_out,
+                "selectivity": each.rows_out / each.rows_in if each.rows_in else None,
+                "seconds": each.seconds,
+                "state_rows": size.rows,
+                "state_bytes": size.bytes,
+                **_mark_columns(marks[number] if marks else each.watermark, observed.now),
+            }
 
 
 def _marks_where_read(stage: Stage, progress: Progress) -> list[int]:
@@ -129,7 +150,9 @@ def _marks_where_read(stage: Stage, progress: Progress) -> list[int]:
         return []
     mark, marks = progress.watermarks.get(feed.stream, BEGINNING), []
     for node in stage.nodes:
-        mark = node.operator.watermark_after(mark) if isinstance(node.operator, MovesTime) else mark
+        # Not `isinstance`: for a protocol, it takes as long as all else of a row.
+        move = getattr(node.operator, "watermark_after", None)
+        mark = mark if move is None else move(mark)
         marks.append(mark)
     return marks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from tidegate.expressions.nodes import Expression
 from tidegate.runtime.stage import FromStage, FromStream, Stage
@@ -20,6 +21,8 @@ class StageGraph:
 
     In a live graph these are all columns: which rows are bad must not depend on what else runs.
     """
+    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What readers of the graph computed of it and need again; it can always be computed again."""
 
     @cached_property
     def by_number(self) -> Mapping[int, Stage]:
