@@ -94,6 +94,8 @@ class Terminal:
     def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
         self.pid, self.file = pty.fork()
         if self.pid == 0:
+            # A process in the background ignores Ctrl-C, and so would the shell.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.execve(COMMAND[0], [*COMMAND, *arguments], environment)
         self.seen = ""
 
