@@ -33,7 +33,7 @@ class Size:
     changes: int
 
 
-FULL, QUICK = Size(files=12, rounds=15, changes=500), Size(files=4, rounds=4, changes=60)
+FULL, QUICK = Size(files=12, rounds=60, changes=500), Size(files=4, rounds=20, changes=60)
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks

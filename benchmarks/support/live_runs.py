@@ -207,10 +207,13 @@ def measure_metadata(folder: Path, queries: int, rounds: int) -> dict[str, float
         live.execute(";".join(create_query(*each) for each in live_queries(queries)))
         for _ in range(5):
             feeder.feed()
+        gc.collect()
+        gc.freeze()  # as the service does when it starts
         took: dict[str, list[float]] = {"off": [], "on": [], "subscribed": []}
-        for round_ in range(rounds):
-            modes = list(took)
-            for mode in modes[round_ % 3 :] + modes[: round_ % 3]:
+        random = np.random.default_rng(0)
+        for _ in range(rounds):
+            # In a fixed order, each mode would pay for what the one before it left to the collector of garbage.
+            for mode in random.permutation(list(took)).tolist():
                 with without_figures() if mode == "off" else nullcontext():
                     took[mode].append(feeder.feed(live.metadata if mode == "subscribed" else None))
     return {mode: float(np.median(seconds)) for mode, seconds in took.items()}
