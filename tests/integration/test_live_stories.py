@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
-from property.test_live_queries import JOINED
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from property.test_live_queries import JOINED, overlapping_stories, stories, stories_of_joins
+from support.examples import examples
 from support.live import SteppedSparkSession
 from support.stories import Story, act
 
@@ -62,3 +66,14 @@ def test_each_query_on_spark_is_exact_from_its_instant_on(tmp_path: Path, spark,
             act(story, *action)
     story.finish()
     story.check()
+
+
+@given(st.one_of(stories(), overlapping_stories(), stories_of_joins()), st.sampled_from([1, 2]))
+@settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_stories_on_spark(spark, actions, buckets) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        story = Story(Path(folder), buckets, partial(SteppedSparkSession, spark))
+        for action in actions:
+            act(story, *action)
+        story.finish()
+        story.check()
