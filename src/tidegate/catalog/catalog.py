@@ -9,6 +9,7 @@ from types import MappingProxyType
 from tidegate.algebra.constraints import Constraint, ConstraintSettings
 from tidegate.algebra.plan import Plan, Validity
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
+from tidegate.catalog.limits import NO_LIMITS, ResourceLimits
 from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.functions.aggregates import aggregate_named
 from tidegate.expressions.functions.resolve import function_names
@@ -99,6 +100,8 @@ class Catalog:
     settings: ConstraintSettings = field(default_factory=ConstraintSettings)
     shedding: Shedding = NO_SHEDDING
     """Shedding of queries that do not declare their own."""
+    limits: ResourceLimits = NO_LIMITS
+    """Limits on what all queries together use."""
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
@@ -118,6 +121,9 @@ class Catalog:
 
     def with_shedding(self, shedding: Shedding) -> Catalog:
         return replace(self, shedding=shedding)
+
+    def with_limits(self, limits: ResourceLimits) -> Catalog:
+        return replace(self, limits=limits)
 
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())

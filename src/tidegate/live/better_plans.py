@@ -1,20 +1,23 @@
-"""Move queries to better plans without being asked, once the rows of their sources show that it pays."""
+"""Move queries to better plans without being asked, once what is known of their sources shows that it pays."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from tidegate.errors import TidegateError
 from tidegate.live.program import Phase
 from tidegate.live.state import LiveProgram
 from tidegate.optimizer.advice import PlanAdvice
-from tidegate.optimizer.join_order import count_rows_between_joins
+from tidegate.optimizer.join_order import cost_of_joins
 from tidegate.optimizer.optimize import optimize
 
-LEAST_GAIN = 2.0
-"""A query moves if its joins give each other at least this many times as many rows as in the best plan."""
+LEAST_GAIN = 1.5
+"""A query moves if its joins are estimated to cost at least this many times as much as in the best plan.
+
+While it moves, both plans may run for as long as a window. So a move has paid after at most two more windows.
+"""
 
 FEWEST_ROWS = 10_000
 """Number of rows of sources before which nothing is concluded from them."""
@@ -28,8 +31,8 @@ LOOK_EVERY = 5.0
 _LOG = logging.getLogger("tidegate.live")
 
 
-def queries_to_move(live: LiveProgram, rows: Mapping[str, int]) -> Iterator[str]:
-    """Yield the queries that should move, given the rows that each source has had.
+def queries_to_move(live: LiveProgram, advice: PlanAdvice) -> Iterator[str]:
+    """Yield the queries that should move, given what is known of their sources.
 
     A query that moves is left alone until it has moved.
     """
@@ -37,28 +40,29 @@ def queries_to_move(live: LiveProgram, rows: Mapping[str, int]) -> Iterator[str]
     for phase in phases:
         is_moving = sum(each.query == phase.query for each in phases) > 1
         compiled = live.compiled[phase.number]
-        seen = sum(rows.get(stream, 0) for stream in compiled.streams)
-        if not is_moving and seen >= FEWEST_ROWS and gain_of_move(live, phase, rows) >= LEAST_GAIN:
+        rows = sum(advice.rows.get(stream, 0) for stream in compiled.streams)
+        if not is_moving and rows >= FEWEST_ROWS and gain_of_move(live, phase, advice) >= LEAST_GAIN:
             yield phase.query
 
 
-def gain_of_move(live: LiveProgram, phase: Phase, rows: Mapping[str, int]) -> float:
-    """Return how many times as many rows the joins of a phase give to each other as in the best plan."""
-    now = count_rows_between_joins(live.compiled[phase.number].optimized, rows)
-    if not now:
-        return 1.0
+def gain_of_move(live: LiveProgram, phase: Phase, advice: PlanAdvice) -> float:
+    """Return how many times as much the joins of a phase cost as those of the best plan, by estimate."""
     program, query = live.bound[phase.definition.text], live.compiled[phase.number].query
-    best, _ = optimize(query.plan, program.settings, query.shedding, PlanAdvice(rows=rows))
-    return now / max(count_rows_between_joins(best, rows), 1.0)
+    now, _ = optimize(query.plan, program.settings, query.shedding, phase.advice)
+    cost = cost_of_joins(now, advice)
+    if not cost:
+        return 1.0
+    best, _ = optimize(query.plan, program.settings, query.shedding, advice)
+    return cost / max(cost_of_joins(best, advice), 1e-12)
 
 
 class PlanWatch:
     """Thread that looks for better plans as long as a session runs."""
 
     def __init__(
-        self, rows: Callable[[], Mapping[str, int]], live: Callable[[], LiveProgram], optimize: Callable[[str], object]
+        self, advice: Callable[[], PlanAdvice], live: Callable[[], LiveProgram], optimize: Callable[[str], object]
     ) -> None:
-        self._rows, self._live, self._optimize = rows, live, optimize
+        self._advice, self._live, self._optimize = advice, live, optimize
         self._rows_seen = 0
         self._refused: set[str] = set()
         """Queries that could not be moved, for example because one was just dropped. They are not tried again."""
@@ -70,11 +74,12 @@ class PlanWatch:
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK_EVERY):
-            rows = self._rows()
+            advice = self._advice()
+            rows = sum(advice.rows.values())
             # To compile plans takes time, and nothing follows from a few rows more.
-            if sum(rows.values()) >= self._rows_seen * MORE_ROWS:
-                self._rows_seen = sum(rows.values())
-                for query in queries_to_move(self._live(), rows):
+            if rows >= self._rows_seen * MORE_ROWS:
+                self._rows_seen = rows
+                for query in queries_to_move(self._live(), advice):
                     self._move(query)
 
     def _move(self, query: str) -> None:

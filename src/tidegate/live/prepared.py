@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.catalog.catalog import AlterQuery, DropQuery, OptimizeQuery, PauseQuery, Program, Query, ResumeQuery
 from tidegate.errors import QueryError
@@ -40,10 +40,10 @@ class Prepared:
         return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
 
 
-def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, rows: Mapping[str, int]) -> Prepared:
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, statistics: PlanAdvice) -> Prepared:
     """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails.
 
-    `rows` are the rows that each source has had so far.
+    `statistics` is what is known of the sources.
     """
     number = live.version.next_phase
     definitions = defined_queries(program)
@@ -66,7 +66,7 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
     for name in {c.name: None for c in program.commands if isinstance(c, OptimizeQuery)}:
         if (known := find_query(live.version.queries, name)) is not None:
             phases = tuple(p.number for p in live.running_phases() if p.query == known.name)
-            advice[number] = PlanAdvice(phases, rows)
+            advice[number] = replace(statistics, replaced=phases)
             own = live.bound[known.definition.text]
             compiled[number] = compile_live(own, live.query(known.name), table, number, advice[number])
             of_optimized[known.name] = number

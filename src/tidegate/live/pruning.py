@@ -17,7 +17,7 @@ def catalog_change(before: Catalog, after: Catalog) -> CatalogChange:
     """Return what a text changes of a catalog."""
     created = tuple(key for key, stream in after.streams.items() if before.streams.get(key) is not stream)
     dropped = tuple(key for key, stream in before.streams.items() if after.streams.get(key) is not stream)
-    others = [(each.functions, each.settings, each.shedding) for each in (before, after)]
+    others = [(each.functions, each.settings, each.shedding, each.limits) for each in (before, after)]
     return CatalogChange(created, dropped, changes_others=others[0] != others[1])
 
 

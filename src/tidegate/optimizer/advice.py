@@ -19,6 +19,10 @@ class PlanAdvice:
     """Owners of the subplans that are replaced: the new plan does not use theirs."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that each source has had in the same time."""
+    span: int = 0
+    """That time, in microseconds of application time; 0 if it is not known."""
+    selectivities: Mapping[str, float] = field(default_factory=dict)
+    """Measured share of the pairs that satisfy a condition of a join, by the text of the condition."""
 
 
 NO_ADVICE = PlanAdvice()

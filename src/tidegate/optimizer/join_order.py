@@ -1,103 +1,141 @@
-"""Join order by the number of rows that sources have had: few rows first, so that results in between are few."""
+"""Join order by estimated cost: dynamic programming over the sets of inputs, with bushy trees."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Sequence
 
-from tidegate.algebra.equalities import equalities
-from tidegate.algebra.plan import Join, Plan, Scan, inputs, walk, with_inputs
-from tidegate.algebra.properties.validities import validity_bound
-from tidegate.expressions.nodes import TRUE, Expression
-from tidegate.optimizer.joins import JoinLink, join_in_order, parts_of_join, rate_links
+from tidegate.algebra.plan import Join, Plan, inputs, with_inputs
+from tidegate.errors import Span
+from tidegate.expressions.nodes import Call, Expression, columns_of, conjunction
+from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.join_estimates import JoinEstimates, estimate_joins, splits, subsets_by_size
+from tidegate.optimizer.joins import parts_of_join, skip_column_map
 from tidegate.optimizer.names import is_safe, select_columns
+from tidegate.schema import Type
+from tidegate.values import value
 
-_MOST_INPUTS = 6
-"""Largest number of inputs of which all orders are tried."""
+MOST_INPUTS = 10
+"""Largest number of inputs of which all trees are compared: there are 3^n ways to split their sets."""
 
-_SHARE_OF_PAIRS = 1 / 3
-"""Share of pairs that is assumed to satisfy a condition that is not an equality."""
+_SAME = 1 - 1e-9
+"""Ratio of costs from which on a tree is not better than another one."""
 
 
-def order_joins_by_rows(plan: Plan, rows: Mapping[str, int]) -> Plan:
-    """Join in the order in which the fewest rows are expected in between; keep the written order if it is as good."""
-    if isinstance(plan, Join):
-        leaves, terms = parts_of_join(plan)
-        better = _best_order(leaves, terms, rows)
-        below = [order_joins_by_rows(leaf, rows) for leaf in leaves]
-        if better is not None:
-            joined = join_in_order([below[at] for at in better], terms, plan.span)
+@value
+class JoinTree:
+    """A tree of joins over numbered inputs. `inputs` are its inputs as bits; a single input has no branches."""
+
+    inputs: int
+    cost: float
+    branches: tuple[JoinTree, JoinTree] | None = None
+
+
+def order_joins_by_cost(plan: Plan, advice: PlanAdvice) -> Plan:
+    """Join in the tree with the lowest estimated cost; keep the written tree if it is as good."""
+    if not isinstance(plan, Join):
+        return with_inputs(plan, tuple(order_joins_by_cost(each, advice) for each in inputs(plan)))
+    leaves, terms = parts_of_join(plan)
+    found = _estimates_of_choice(leaves, terms, advice)
+    below = [order_joins_by_cost(leaf, advice) for leaf in leaves]
+    if found is not None:
+        best = best_tree(found)
+        if best.cost < _tree_as_written(plan, leaves, found).cost * _SAME:
+            joined = _TreeBuilder(below, terms, found, plan.span).build(best)
             return select_columns(joined, plan.schema.names)
-    return with_inputs(plan, tuple(order_joins_by_rows(each, rows) for each in inputs(plan)))
+    return _replace_leaves(plan, dict(zip(map(id, leaves), below, strict=True)))
 
 
-def count_rows_between_joins(plan: Plan, rows: Mapping[str, int]) -> float:
-    """Return a figure that is proportional to the rows that joins of a plan give to other joins."""
-    joins = [each for each in walk(plan) if isinstance(each, Join)]
-    below = (_find_join(side) for join in joins for side in inputs(join))
-    return sum(_rows_of_join(join, rows) for join in below if join is not None)
+def cost_of_joins(plan: Plan, advice: PlanAdvice) -> float:
+    """Return the estimated cost of the joins of a plan whose order can be chosen."""
+    if not isinstance(plan, Join):
+        return sum(cost_of_joins(each, advice) for each in inputs(plan))
+    leaves, terms = parts_of_join(plan)
+    found = _estimates_of_choice(leaves, terms, advice)
+    own = 0.0 if found is None else _tree_as_written(plan, leaves, found).cost
+    return own + sum(cost_of_joins(leaf, advice) for leaf in leaves)
 
 
-def _find_join(plan: Plan) -> Join | None:
-    """Return the join at the top of a plan, below operators with one input."""
-    while not isinstance(plan, Join):
-        if len(inputs(plan)) != 1:
-            return None
-        (plan,) = inputs(plan)
-    return plan
+def best_tree(estimates: JoinEstimates) -> JoinTree:
+    """Return the tree with the lowest cost; parts that no condition links are joined only if a set has no others."""
+    count = len(estimates.inputs)
+    best = {1 << number: JoinTree(1 << number, 0.0) for number in range(count)}
+    for some in subsets_by_size(count):
+        pairs = list(splits(some))
+        linked = [pair for pair in pairs if estimates.is_linked(*pair)]
+        trees = (_join(best[one], best[two], estimates) for one, two in linked or pairs)
+        best[some] = min(trees, key=lambda tree: tree.cost)
+    return best[(1 << count) - 1]
 
 
-def _rows_of_join(join: Join, rows: Mapping[str, int]) -> float:
-    sides = [_find_join(side) or side for side in inputs(join)]
-    left, right = (
-        _rows_of_join(each, rows) if isinstance(each, Join) else _valid_rows(each, rows) or 0.0 for each in sides
-    )
-    if equalities(join)[0]:
-        return _rows_of_link(left, right, JoinLink.EQUALITY)
-    return _rows_of_link(left, right, JoinLink.NOTHING if join.predicate == TRUE else JoinLink.CONDITION)
+def _join(one: JoinTree, two: JoinTree, estimates: JoinEstimates) -> JoinTree:
+    cost = one.cost + two.cost + estimates.cost_of_join(one.inputs, two.inputs)
+    return JoinTree(one.inputs | two.inputs, cost, (one, two))
 
 
-def _best_order(leaves: Sequence[Plan], terms: Sequence[Expression], rows: Mapping[str, int]) -> tuple[int, ...] | None:
-    """Return the best order of the inputs of a join; None if it is the written one, or nothing is known."""
-    if not 3 <= len(leaves) <= _MOST_INPUTS or not is_safe(*terms):
+def _estimates_of_choice(
+    leaves: Sequence[Plan], terms: Sequence[Expression], advice: PlanAdvice
+) -> JoinEstimates | None:
+    """Return the estimates for a tree of joins; None if there is nothing to choose, or too little is known."""
+    if not 3 <= len(leaves) <= MOST_INPUTS or not is_safe(*terms):
         return None
-    sizes = [_valid_rows(leaf, rows) for leaf in leaves]
-    if any(size is None for size in sizes):
-        return None
-    known = [float(size or 0) for size in sizes]
-
-    def cost_of(order: tuple[int, ...]) -> float:
-        return _rows_in_between([known[at] for at in order], rate_links([leaves[at] for at in order], terms))
-
-    written = tuple(range(len(leaves)))
-    best = min(permutations(written), key=cost_of)
-    return best if cost_of(best) < cost_of(written) else None
+    return estimate_joins(leaves, terms, advice)
 
 
-def _valid_rows(leaf: Plan, rows: Mapping[str, int]) -> float | None:
-    """Return a figure that is proportional to the rows of an input that are valid at an instant."""
-    length = validity_bound(leaf)
-    scanned = [rows.get(each.stream) for each in walk(leaf) if isinstance(each, Scan)]
-    if length is None or any(count is None for count in scanned):
-        return None
-    return float(length) * sum(count or 0 for count in scanned)
+def _tree_as_written(plan: Plan, leaves: Sequence[Plan], estimates: JoinEstimates) -> JoinTree:
+    numbers = iter(range(len(leaves)))
+
+    def tree_of(part: Plan) -> JoinTree:
+        part = skip_column_map(part)
+        if isinstance(part, Join):
+            return _join(tree_of(part.left), tree_of(part.right), estimates)
+        return JoinTree(1 << next(numbers), 0.0)
+
+    return tree_of(plan)
 
 
-def _rows_in_between(sizes: Sequence[float], links: Sequence[JoinLink]) -> float:
-    """Return the rows expected of all joins but the last, which gives the same in every order."""
-    valid, total = sizes[0], 0.0
-    for size, link in zip(sizes[1:-1], links[:-1], strict=True):
-        valid = _rows_of_link(valid, size, link)
-        total += valid
-    return total
+def _replace_leaves(plan: Plan, below: dict[int, Plan]) -> Plan:
+    """Return a tree of joins with other inputs, which are given by the identity of the old ones."""
+    if id(plan) in below:
+        return below[id(plan)]
+    return with_inputs(plan, tuple(_replace_leaves(each, below) for each in inputs(plan)))
 
 
-def _rows_of_link(left: float, right: float, link: JoinLink) -> float:
-    """Return the rows expected of a join of two inputs with some valid rows."""
-    match link:
-        case JoinLink.EQUALITY:
-            return max(left, right)
-        case JoinLink.CONDITION:
-            return left * right * _SHARE_OF_PAIRS
-        case JoinLink.NOTHING:
-            return left * right
+class _TreeBuilder:
+    """Builder of the joins of a tree, with each condition at the lowest join that has all its columns."""
+
+    def __init__(
+        self, leaves: Sequence[Plan], terms: Sequence[Expression], estimates: JoinEstimates, span: Span
+    ) -> None:
+        self._leaves, self._estimates, self._span = leaves, estimates, span
+        self._waiting = [each.term for each in estimates.others]
+        self._written = list(terms)
+
+    def build(self, tree: JoinTree, *, is_top: bool = True) -> Plan:
+        if tree.branches is None:
+            return self._leaves[tree.inputs.bit_length() - 1]
+        left, right = (self.build(each, is_top=False) for each in tree.branches)
+        names = frozenset(left.schema.names) | frozenset(right.schema.names)
+        ready = [t for t in self._waiting if is_top or (columns_of(t) and columns_of(t) <= names)]
+        self._waiting = [t for t in self._waiting if t not in ready]
+        one, two = tree.branches
+        return Join(left, right, conjunction((*self._equalities(one.inputs, two.inputs), *ready)), self._span)
+
+    def _equalities(self, left: int, right: int) -> list[Expression]:
+        """Return one equality for each class of equal columns that has members on both sides.
+
+        On each side, all members of the class are equal already.
+        """
+        found: list[Expression] = []
+        for each in self._estimates.equal:
+            sides = [[column for number, column in each.columns if side >> number & 1] for side in (left, right)]
+            if all(sides):
+                found.append(self._written_between(*sides))
+        return found
+
+    def _written_between(self, left: Sequence[Expression], right: Sequence[Expression]) -> Expression:
+        """Return an equality between two lists of columns: a written one, or one that follows from those."""
+        for term in self._written:
+            match term:
+                case Call("=", (a, b)) if (a in left and b in right) or (a in right and b in left):
+                    return term
+        return Call("=", (left[0], right[0]), Type.BOOLEAN)

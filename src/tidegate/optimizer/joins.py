@@ -39,7 +39,7 @@ def reorder_joins(plan: Plan) -> Plan | None:
 
 def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
     """Return the inputs of a tree of joins, from left to right, and all its conditions."""
-    plan = _skip_reordering_map(plan)
+    plan = skip_column_map(plan)
     if not isinstance(plan, Join):
         return [plan], []
     left, right = parts_of_join(plan.left), parts_of_join(plan.right)
@@ -49,16 +49,6 @@ def parts_of_join(plan: Plan) -> tuple[list[Plan], list[Expression]]:
 def join_all(leaves: Sequence[Plan], terms: Sequence[Expression], span: Span) -> Plan:
     """Join plans on all terms, in an order in which few joins lack an equality."""
     return join_in_order(_order_leaves(leaves, terms), terms, span)
-
-
-def rate_links(order: Sequence[Plan], terms: Sequence[Expression]) -> list[JoinLink]:
-    """Rate the link of each leaf but the first to those before it."""
-    read = [(term, columns_of(term)) for term in terms]
-    names, links = frozenset(order[0].schema.names), []
-    for leaf in order[1:]:
-        links.append(_rate_link(names, leaf, read))
-        names |= frozenset(leaf.schema.names)
-    return links
 
 
 def _order_leaves(leaves: Sequence[Plan], terms: Sequence[Expression]) -> list[Plan]:
@@ -105,7 +95,7 @@ def join_in_order(order: Sequence[Plan], terms: Sequence[Expression], span: Span
 
 def _count_unlinked_joins(plan: Plan) -> tuple[int, int]:
     """Count the joins without any condition, and those without an equality."""
-    plan = _skip_reordering_map(plan)
+    plan = skip_column_map(plan)
     if not isinstance(plan, Join):
         return (0, 0)
     terms = conjuncts(plan.predicate)
@@ -116,11 +106,11 @@ def _count_unlinked_joins(plan: Plan) -> tuple[int, int]:
     return (bare + sum(b for b, _ in below), loose + sum(n for _, n in below))
 
 
-def _skip_reordering_map(plan: Plan) -> Plan:
-    """Return the join below a map that only reorders its columns; otherwise the plan itself."""
+def skip_column_map(plan: Plan) -> Plan:
+    """Return the join below a map that only selects columns, under their names; otherwise the plan itself."""
     match plan:
         case Map(source=Join() as join, outputs=outputs) if all(
             isinstance(o.expression, Column) and o.expression.name == o.name for o in outputs
         ):
-            return join if len(outputs) == len(join.schema) else plan
+            return join
     return plan

@@ -13,7 +13,7 @@ from tidegate.optimizer.constants import CONSTANT_RULES
 from tidegate.optimizer.disjunctions import DISJUNCTION_RULES
 from tidegate.optimizer.extremes import EXTREME_RULES
 from tidegate.optimizer.filters import FILTER_RULES
-from tidegate.optimizer.join_order import order_joins_by_rows
+from tidegate.optimizer.join_order import order_joins_by_cost
 from tidegate.optimizer.joins import reorder_joins
 from tidegate.optimizer.keyed_join import find_keyed_joins
 from tidegate.optimizer.omission import omit_what_cannot_alarm
@@ -54,7 +54,7 @@ def phases(
     settings: ConstraintSettings = DEFAULT_SETTINGS, shedding: Shedding = NO_SHEDDING, advice: PlanAdvice = NO_ADVICE
 ) -> tuple[tuple[Rule, ...], ...]:
     """Return all rules in phases: the rules of a phase are applied until none applies, then the next phase begins."""
-    join_order = plan_rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)", order_joins_by_rows, advice.rows)
+    join_order = plan_rule("(S1 ⋈ S2) ⋈ S3 = S1 ⋈ (S2 ⋈ S3) = (S1 ⋈ S3) ⋈ S2 (10.4)", order_joins_by_cost, advice)
     keyed_joins = plan_rule(
         "S1 ⋈ … ⋈ Sn = their keyed join, if the equal columns of each pair contain a key of one",
         find_keyed_joins,

@@ -11,7 +11,8 @@ from tidegate.catalog.catalog import Catalog
 from tidegate.language.bind.program import bind
 from tidegate.live import better_plans
 from tidegate.live.session import LiveSession
-from tidegate.optimizer.join_order import count_rows_between_joins
+from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.join_order import cost_of_joins
 from tidegate.runtime.compile import compile_queries
 
 STREAMS = "".join(
@@ -92,14 +93,13 @@ def micros(time_) -> int:
     return round(time_.timestamp() * 1_000_000)
 
 
-def rows_between(text: str, folder: Path, **rows: int) -> float:
-    return count_rows_between_joins(plan_of(text, folder), rows) / 9  # the length of the windows
+def cost_of(text: str, folder: Path, **rows: int) -> float:
+    return cost_of_joins(plan_of(text, folder), PlanAdvice(rows=rows))
 
 
-def test_rows_between_joins(folder):
-    assert rows_between(SELECT, folder, a=1000, b=10, c=5) == 1000
-    assert rows_between(SELECT, folder, a=20, b=10, c=1000) == 20
-    assert rows_between("SELECT a.v FROM a WINDOW(RANGE 9), b WINDOW(RANGE 9) WHERE a.k = b.k", folder, a=9, b=9) == 0
+def test_the_best_plan_is_found_by_the_rows_of_the_sources(folder):
+    assert cost_of(SELECT, folder, **ROWS) > better_plans.LEAST_GAIN * cost_of(SELECT_BEST, folder, **ROWS)
+    assert cost_of(SELECT, folder, a=5, b=5, c=5) == pytest.approx(cost_of(SELECT_BEST, folder, a=5, b=5, c=5))
 
 
 @pytest.mark.usefixtures("hasty")
@@ -119,9 +119,9 @@ def test_a_query_stays_where_little_is_gained(folder, monkeypatch):
     looks = []
     found = better_plans.queries_to_move
 
-    def look(live, rows):
-        looks.append(rows)
-        return list(found(live, rows))
+    def look(live, advice):
+        looks.append(advice.rows)
+        return list(found(live, advice))
 
     monkeypatch.setattr(better_plans, "queries_to_move", look)
     with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:

@@ -1,4 +1,4 @@
-"""SET: settings of a program for the use of constraints, and for shedding."""
+"""SET: settings of a program for the use of constraints, for shedding, and limits on resources."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tidegate.algebra.constraints import ConstraintUse, Monitoring
 from tidegate.catalog.catalog import Catalog
 from tidegate.errors import QueryError, suggest_name
+from tidegate.language.bind.limits import LIMITS, with_limit
 from tidegate.language.bind.names import is_same_name
 from tidegate.language.bind.shedding.options import SETTINGS, with_shedding_setting
 from tidegate.language.syntax import Name, SetStatement
@@ -25,13 +26,17 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
     name, value, mode, settings = statement.name, statement.value, statement.mode, catalog.settings
     if is_same_name(name.text, "constraints"):
         return catalog.with_settings(replace(settings, use=_parse_use(value), exact=_is_exact(mode)))
-    if name.text.lower() not in {*_MONITORING, *SETTINGS}:
+    if name.text.lower() not in {*_MONITORING, *SETTINGS, *LIMITS}:
         raise _unknown_setting(name)
     if mode is not None:
         hint = "write it after SET constraints = declared, or after SET constraints = monitored"
         raise QueryError("Q125", f"{name.text} has no MODE", mode.span, hint=hint)
     if name.text.lower() in SETTINGS:
-        return catalog.with_shedding(with_shedding_setting(catalog.shedding, name, value))
+        shedding = with_shedding_setting(catalog.shedding, name, value)
+        limits = replace(catalog.limits, delay=shedding.target) if is_same_name(name.text, "target_delay") else None
+        return catalog.with_shedding(shedding).with_limits(limits or catalog.limits)
+    if name.text.lower() in LIMITS:
+        return catalog.with_limits(with_limit(catalog.limits, name, value))
     return catalog.with_settings(replace(settings, monitoring=_with_monitoring(settings.monitoring, name, value)))
 
 
@@ -59,7 +64,7 @@ def _is_exact(mode: Name | None) -> bool:
 
 
 def _unknown_setting(name: Name) -> QueryError:
-    hint = suggest_name(name.text, ("constraints", *_MONITORING, *SETTINGS))
+    hint = suggest_name(name.text, ("constraints", *_MONITORING, *SETTINGS, *LIMITS))
     if name.text.lower().endswith("mode"):
         hint = "write SET constraints = declared MODE lean"
     if is_same_name(name.text, "budget"):

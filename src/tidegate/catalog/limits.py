@@ -1,0 +1,35 @@
+"""Limits on the resources of a run, from SET: its state, its processor time, and the delay of its results."""
+
+from __future__ import annotations
+
+from tidegate.values import value
+
+RESERVE = 0.2
+"""Share of every limit that is kept for bursts, and for the time until a change of sizes has its full effect."""
+
+
+@value
+class ResourceLimits:
+    """What a run may use; None: as much as it needs."""
+
+    memory: int | None = None
+    """Bytes of state."""
+    cpu: float | None = None
+    """Processor seconds for each second of application time."""
+    delay: int | None = None
+    """Microseconds from the arrival of a row until its results are there."""
+
+    @property
+    def are_set(self) -> bool:
+        return self != NO_LIMITS
+
+    def planned(self) -> ResourceLimits:
+        """Return the limits without their reserve."""
+        return ResourceLimits(
+            None if self.memory is None else int(self.memory * (1 - RESERVE)),
+            None if self.cpu is None else self.cpu * (1 - RESERVE),
+            None if self.delay is None else int(self.delay * (1 - RESERVE)),
+        )
+
+
+NO_LIMITS = ResourceLimits()
