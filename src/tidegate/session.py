@@ -388,6 +388,12 @@ class _Runs:
     def explain_running(self, query: str) -> str:
         return self._find(query).explain_query(query)
 
+    def explain_cost(self, query: str) -> str:
+        return self._find(query).explain_cost(query)
+
+    def progress(self) -> Iterable[Progress]:
+        return [each.progress() for each in self.running]
+
     def _find(self, query: str) -> RunningQuery:
         """Return the newest run of a query."""
         return next(each for each in reversed(self.running) if query in each.names)

@@ -247,6 +247,8 @@ class Explain:
 
     query: Query
     analyze: bool = False
+    cost: bool = False
+    """EXPLAIN COST: what it is estimated to need."""
     views: tuple[str, ...] | None = None
     """Of a snapshot query: the views that it reads. None: the query would be registered."""
 
@@ -265,9 +267,13 @@ class SnapshotQuery:
 
 @value
 class ExplainRunning:
-    """EXPLAIN ANALYZE QUERY name: the stages of a query that runs, with their figures."""
+    """EXPLAIN ANALYZE QUERY name: the stages of a query that runs, with their figures.
+
+    With `cost`, EXPLAIN COST QUERY name: also with estimates.
+    """
 
     name: str
+    cost: bool = False
 
 
 @value

@@ -168,6 +168,18 @@ def prepare() -> None:
     prepare_environment()
 
 
+@app.command()
+def calibrate() -> None:
+    """Measure what the work of operators costs on this machine.
+
+    EXPLAIN COST uses the result, which is kept in the cache folder of the user. It
+    takes about a minute, in which the machine should do little else.
+    """
+    from tidegate.cli.calibrate import calibrate_machine
+
+    calibrate_machine()
+
+
 app.command()(edge)
 app.command()(serve)
 app.command()(sql)

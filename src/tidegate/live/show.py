@@ -11,7 +11,7 @@ from tidegate.live.answers import Answer
 from tidegate.live.exactness import operators_with_state
 from tidegate.live.state import LiveProgram, compile_live
 from tidegate.optimizer.sharing import SubplanTable
-from tidegate.runtime.commands import answer_commands, findings_of_runs
+from tidegate.runtime.commands import answer_commands, explain_program_cost, findings_of_runs
 from tidegate.runtime.job import JobRun, Progress
 from tidegate.runtime.shedding import shedding_of_runs
 from tidegate.schema import Type
@@ -27,8 +27,11 @@ def answer_command(command: Command, live: LiveProgram, program: Program, table:
         case ShowMetadata(query=query):
             operators = run.metadata(query).operators
             return Answer(f"{operators.num_rows} rows", table=operators)
-        case ExplainRunning(name=name):
-            return _text_answer(run.explain(name).splitlines())
+        case ExplainRunning(name=name, cost=cost):
+            return _text_answer((run.explain_cost(name) if cost else run.explain(name)).splitlines())
+        case Explain(query=query, cost=True):
+            lines = explain_program_cost(replace(program, queries=(query,)), [run.progress]).splitlines()
+            return _text_answer(_with_sharing(lines, query, live, program, table))
     return _text_answer(_answer_lines(command, live, program, table, run.progress))
 
 
@@ -47,8 +50,14 @@ def _answer_lines(
     if isinstance(command, Explain) and command.views is not None:
         lines[:0] = [*_describe_snapshot(command.views), ""]
     elif isinstance(command, Explain):
-        lines += ["", "live graph", *(f"  {line}" for line in _describe_sharing(command.query, live, program, table))]
+        lines = _with_sharing(lines, command.query, live, program, table)
     return lines
+
+
+def _with_sharing(
+    lines: list[str], query: Query, live: LiveProgram, program: Program, table: SubplanTable
+) -> list[str]:
+    return [*lines, "", "live graph", *(f"  {line}" for line in _describe_sharing(query, live, program, table))]
 
 
 def _text_answer(lines: list[str]) -> Answer:

@@ -59,6 +59,12 @@ class BackgroundRun(ABC):
 
         return explain_running(self.job, self._observe(), query)
 
+    def explain_cost(self, query: str) -> str:
+        """Show the stages of a query with what they are estimated to need, and what they do."""
+        from tidegate.runtime.costs.explain import explain_cost_of_running
+
+        return explain_cost_of_running(self.job, self._observe(), query)
+
     def _observe(self) -> Observed:
         from tidegate.runtime.metadata import Observed
 

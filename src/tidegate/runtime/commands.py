@@ -25,7 +25,7 @@ from tidegate.catalog.catalog import (
 from tidegate.catalog.constraints import ConstraintFinding
 from tidegate.catalog.shedding import SheddingSummary
 from tidegate.catalog.show import answer
-from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.compile import compile_queries, source_stream_of
 from tidegate.runtime.control import ControlRecords, constraint_findings
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.job import Progress
@@ -50,6 +50,16 @@ def analyze_program(program: Program, measure: Measure) -> str:
     return f"{plans}\n\nrun\n  {_describe_run(progress)}"
 
 
+def explain_program_cost(program: Program, runs: Iterable[Progress] = ()) -> str:
+    """Show the stages of a program's queries with what they are estimated to need, by the rates of sources that run."""
+    from tidegate.runtime.costs.explain import explain_cost
+    from tidegate.runtime.costs.knowledge import know_streams
+
+    _, graph = compile_queries(program)
+    streams = {name: source_stream_of(program.catalog, name) for name in graph.streams}
+    return explain_cost(graph, know_streams(streams, runs))
+
+
 def _describe_run(progress: Progress) -> str:
     rows = f"{progress.rows_in:,} rows in, {sum(progress.rows_out.values()):,} rows out"
     omitted = f", {progress.omitted_rows:,} omitted" if progress.omitted_rows else ""
@@ -68,6 +78,14 @@ class AboutRuns(Protocol):
         """Return the answer to EXPLAIN ANALYZE QUERY."""
         ...
 
+    def explain_cost(self, query: str) -> str:
+        """Return the answer to EXPLAIN COST QUERY."""
+        ...
+
+    def progress(self) -> Iterable[Progress]:
+        """Return the figures of the runs."""
+        ...
+
 
 def answer_commands(
     program: Program,
@@ -84,12 +102,14 @@ def answer_commands(
     answers = []
     for command in program.commands:
         match command:
+            case Explain(query=query, cost=True):
+                answers.append(explain_program_cost(replace(program, queries=(query,)), runs.progress()))
             case Explain(query=query, analyze=True):
                 answers.append(analyze_program(replace(program, queries=(query,)), measure))
             case Explain(query=query):
                 answers.append(explain_program(replace(program, queries=(query,))))
-            case ExplainRunning(name=name):
-                answers.append(runs.explain_running(name))
+            case ExplainRunning(name=name, cost=cost):
+                answers.append(runs.explain_cost(name) if cost else runs.explain_running(name))
             case ShowMetadata(query=name):
                 answers.append(runs.describe_metadata(name))
             case SnapshotQuery() | DropQuery() | AlterQuery() | PauseQuery() | ResumeQuery() | OptimizeQuery():

@@ -22,6 +22,15 @@ def explain_stages(
     With `figures`, show also what operators did in a run, and with `sizes`, how large their state is.
     """
     notes = None if figures is None else _describe_operators(figures, sizes or {})
+    return _write_stages(graph, notes)
+
+
+def annotate_stages(graph: StageGraph, notes: Mapping[tuple[int, int], str]) -> str:
+    """Show all stages with a note on each operator, by stage and operator."""
+    return _write_stages(graph, notes)
+
+
+def _write_stages(graph: StageGraph, notes: Mapping[tuple[int, int], str] | None) -> str:
     texts = (make_readable(_StageText(stage, notes).text(), names_in_stage(graph, stage)) for stage in graph.stages)
     return "stages\n" + "\n".join(texts)
 

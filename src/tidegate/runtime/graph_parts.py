@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from tidegate.runtime.figures import FiguresByPlace, OperatorFigures, OperatorPlace
 from tidegate.runtime.stage import Node, Outlet, Stage, ToQuery
 from tidegate.runtime.stage_graph import StageGraph
+from tidegate.runtime.state import StateSize
+
+Carried = TypeVar("Carried")
 
 Users = frozenset[str]
 """Names of queries."""
@@ -59,12 +63,25 @@ def carry_figures(
 
     Both graphs have the same numbers of stages. Within a stage, operators have other numbers if outlets come or go.
     """
+    return _carry(figures, before, after)
+
+
+def carry_sizes(
+    sizes: Mapping[OperatorPlace, StateSize], before: StageGraph, after: StageGraph
+) -> dict[OperatorPlace, StateSize]:
+    """Return the sizes of states of the operators that two graphs have, as `carry_figures` does for figures."""
+    return _carry(sizes, before, after)
+
+
+def _carry(
+    known: Mapping[OperatorPlace, Carried], before: StageGraph, after: StageGraph
+) -> dict[OperatorPlace, Carried]:
     numbers: dict[int, Mapping[int, int]] = {}
     for number in before.numbers & after.numbers:
         numbers[number] = _matching_operators(before.by_number[number], after.by_number[number])
     return {
         OperatorPlace(place.stage, numbers[place.stage][place.operator], place.bucket): each
-        for place, each in figures.items()
+        for place, each in known.items()
         if place.stage in numbers and place.operator in numbers[place.stage]
     }
 

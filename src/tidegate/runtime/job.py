@@ -26,6 +26,7 @@ from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, St
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
+from tidegate.runtime.source_distances import NO_DISTANCE, ObservedDistance
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.stream_origins import meeting_streams
 from tidegate.runtime.watermarks import SilenceTracker
@@ -197,6 +198,8 @@ class Progress:
     """Figures of all operators since the start of this process."""
     sources: dict[str, SourceFigures] = field(default_factory=dict)
     """Rows and rates of the sources since the start of this process."""
+    distances: dict[str, ObservedDistance] = field(default_factory=dict)
+    """Distances of the elements of the sources."""
     started: float = field(default_factory=time.monotonic)
     warnings: list[TidegateWarning] = field(default_factory=list)
     """Warnings about the data, each once, in the order of discovery."""
@@ -238,6 +241,8 @@ class Progress:
         now = time.monotonic()
         for source, rows in arrived.items():
             self.sources[source] = self.sources.get(source, SourceFigures(now - step.seconds)).after(rows, now)
+            known = self.distances.get(source, NO_DISTANCE)
+            self.distances[source] = known.after(rows, self.watermarks.get(source, BEGINNING))
 
     def note_state(self, size: int, rows: int, cold: int = 0) -> None:
         self.state_bytes, self.cold_bytes = size, cold
@@ -289,6 +294,10 @@ class JobRun(Protocol):
 
     def explain(self, query: str) -> str:
         """Show the stages of a query with what they do."""
+        ...
+
+    def explain_cost(self, query: str) -> str:
+        """Show the stages of a query with what they are estimated to need, and what they do."""
         ...
 
     def finish(self) -> None:

@@ -80,6 +80,7 @@ def keep_figures(progress: Progress, before: Job, after: Job) -> None:
     progress.operators = carry_figures(progress.operators, before.graph, after.graph)
     same = {s for s, source in after.sources.items() if before.sources.get(s) is source}
     progress.sources = {s: each for s, each in progress.sources.items() if s in same}
+    progress.distances = {s: each for s, each in progress.distances.items() if s in same}
 
 
 def fit_record(record: Record, job: Job, forgotten: Mapping[str, int], moved: MovedStates) -> Record:

@@ -76,6 +76,10 @@ class RunningQuery:
         """Return the stages of one of the queries, with what each operator has done so far."""
         return self._run.explain(self._find_query(name).name)
 
+    def explain_cost(self, name: str) -> str:
+        """Return the stages of one of the queries, with what each operator needs, as estimated and as measured."""
+        return self._run.explain_cost(self._find_query(name).name)
+
     def progress(self) -> Progress:
         """Return the current figures: rows in and out, dead letters, watermarks and size of the state."""
         return self._run.progress

@@ -228,6 +228,19 @@ class Stage:
         return _number_nodes(self.outlets, len(self.port_schemas))
 
     @cached_property
+    def numbered_operators(self) -> tuple[tuple[Operator, tuple[int, ...]], ...]:
+        """The operators in running order, each with the places of its inputs.
+
+        Places number what flows in a stage: first the elements of the ports, then the outputs of the operators.
+        """
+        return tuple((node.operator, inputs) for node, inputs, _ in self._node_order.nodes)
+
+    @property
+    def output_places(self) -> tuple[int, ...]:
+        """The places of what the outlets give."""
+        return tuple(self._node_order.outputs)
+
+    @cached_property
     def _operators_at(self) -> dict[Placement, tuple[PlacedOperator, ...]]:
         return {}
 

@@ -41,6 +41,8 @@ CLEAN_EVERY = 8
 _NAME = re.compile(r"(\d{10,})-[0-9a-f]{8}(\.part)?")
 COLD = "cold"
 """Prefix of the names of cold chunks, after the number of their operator."""
+_GROUPS = "/groups"
+"""End of the name of the chunk in which an operator keeps its groups, if it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,12 @@ class Version:
         sizes: dict[int, StateSize] = {}
         for name, chunk in self.chunks.items():
             number = int(name.partition("/")[0])
-            size, rows, cold = sizes.get(number, NO_SIZE)
+            size, rows, cold, groups = sizes.get(number, NO_SIZE)
             if is_cold(name):
-                sizes[number] = StateSize(size, rows, cold + chunk.nbytes)
+                sizes[number] = StateSize(size, rows, cold + chunk.nbytes, groups)
             else:
-                sizes[number] = StateSize(size + chunk.nbytes, rows + chunk.num_rows, cold)
+                groups += chunk.num_rows if name.endswith(_GROUPS) else 0
+                sizes[number] = StateSize(size + chunk.nbytes, rows + chunk.num_rows, cold, groups)
         return sizes
 
     @property
@@ -80,11 +83,12 @@ class Version:
 
 
 class StateSize(NamedTuple):
-    """Bytes and rows of a state without its cold part, and the bytes of the cold part."""
+    """Bytes and rows of a state without its cold part, the bytes of the cold part, and the groups among the rows."""
 
     bytes: int
     rows: int
     cold_bytes: int
+    groups: int = 0
 
 
 NO_SIZE = StateSize(0, 0, 0)

@@ -44,8 +44,8 @@ def bind_question(statement: Question, catalog: Catalog, queries: Sequence[Query
             return ShowMetadata(None)
         case syntax.ShowMetadataStatement(query=Name() as name):
             return ShowMetadata(_find_query(name, queries).name)
-        case syntax.ExplainRunningStatement(name=name):
-            return ExplainRunning(_find_query(name, queries).name)
+        case syntax.ExplainRunningStatement(name=name, cost=cost):
+            return ExplainRunning(_find_query(name, queries).name, cost)
         case syntax.DescribeStatement(name=name):
             return _bind_describe(name, catalog, queries)
     raise AssertionError(statement)

@@ -156,8 +156,8 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             draft.commands.append(bind_query_change(statement, draft.text, around, known, live=draft.live))
         case syntax.SetStatement():
             draft.catalog = _with_setting(draft.catalog, statement, before)
-        case syntax.ExplainStatement(query=query, analyze=analyze):
-            draft.commands.append(_explain(query, draft, around, known, analyze=analyze))
+        case syntax.ExplainStatement():
+            draft.commands.append(_explain(statement, draft, around, known))
         case (
             syntax.ShowStatement()
             | syntax.ShowMetadataStatement()
@@ -186,11 +186,11 @@ def _drop_object(draft: _Draft, kind: syntax.ObjectKind, name: Name, known: Sequ
         draft.commands.append(DropQuery(name.text))
 
 
-def _explain(
-    query: syntax.Query | AnyAlert, draft: _Draft, around: BindContext, known: Sequence[Query], *, analyze: bool
-) -> Explain:
-    if isinstance(query, AnyAlert) or not (draft.live and is_snapshot(query, draft.catalog) and not analyze):
-        return Explain(_query_to_explain(query, around, known), analyze)
+def _explain(statement: syntax.ExplainStatement, draft: _Draft, around: BindContext, known: Sequence[Query]) -> Explain:
+    query, analyze, cost = statement.query, statement.analyze, statement.cost
+    asks_for_run = analyze or cost
+    if isinstance(query, AnyAlert) or asks_for_run or not (draft.live and is_snapshot(query, draft.catalog)):
+        return Explain(_query_to_explain(query, around, known), analyze, cost)
     snapshot = bind_snapshot(query, around)
     return Explain(snapshot.query, views=snapshot.views)
 

@@ -64,6 +64,9 @@ class StatementBuilder(ConstraintBuilder):
     def explain_analyze(self, meta: Meta, query: Query | syntax.AnyAlert) -> Statement:
         return syntax.ExplainStatement(query, span_of(meta), analyze=True)
 
+    def explain_cost(self, meta: Meta, query: Query | syntax.AnyAlert) -> Statement:
+        return syntax.ExplainStatement(query, span_of(meta), cost=True)
+
     def describe(self, meta: Meta, name: Name) -> Statement:
         return syntax.DescribeStatement(name, span_of(meta))
 
@@ -75,6 +78,9 @@ class StatementBuilder(ConstraintBuilder):
 
     def explain_running(self, meta: Meta, _word: Token, name: Name) -> Statement:
         return syntax.ExplainRunningStatement(name, span_of(meta))
+
+    def explain_cost_running(self, meta: Meta, _word: Token, name: Name) -> Statement:
+        return syntax.ExplainRunningStatement(name, span_of(meta), cost=True)
 
     def drop(self, meta: Meta, kind: syntax.ObjectKind, name: Name) -> Statement:
         return syntax.DropStatement(kind, name, span_of(meta))

@@ -156,14 +156,16 @@ class ExplainStatement:
     query: Query | AnyAlert
     span: Span
     analyze: bool = False
+    cost: bool = False
 
 
 @value
 class ExplainRunningStatement:
-    """EXPLAIN ANALYZE QUERY name."""
+    """EXPLAIN ANALYZE QUERY name, or EXPLAIN COST QUERY name."""
 
     name: Name
     span: Span
+    cost: bool = False
 
 
 @value

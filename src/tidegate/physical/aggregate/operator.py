@@ -77,7 +77,7 @@ def _call_text(call: AggregateCall) -> str:
     return f"{call.function.upper()}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {call.name}"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def slot_aggregation_of(operator: AggregateOperator) -> SlotAggregation | None:
     """Return the slot aggregation of the calls, or None if the sweep can compute all of them, which is faster."""
     if all(_sweep_function(call) is not None for call in operator.calls):
@@ -90,7 +90,7 @@ def _sweep_function(call: AggregateCall) -> str | None:
     return None if call.distinct else definition_of(call).sweep
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def sweep_spec_of(operator: AggregateOperator) -> SweepSpec:
     """Return what follows from the parameters of an operator alone."""
     calls = tuple(replace(call, function=_sweep_function(call) or call.function) for call in operator.calls)

@@ -47,7 +47,7 @@ class SemiJoinOperator:
         return (self.left_keys, self.right_keys)
 
     def describe(self) -> str:
-        join, _ = _join_and_counter(self)
+        join, _ = parts_of_semi_join(self)
         return f"{'anti-' if self.anti else 'semi-'}{join.describe()}, reporting {self.emit.name.lower()}"
 
     def with_pair_limit(self, most: int) -> SemiJoinOperator:
@@ -55,10 +55,10 @@ class SemiJoinOperator:
 
     def forget(self, state: Chunks, which: int) -> Chunks:
         parts = _split_state(state)
-        return _combine_states(join=_join_and_counter(self)[0].forget(parts[_JOIN], which), count=parts[_COUNT])
+        return _combine_states(join=parts_of_semi_join(self)[0].forget(parts[_JOIN], which), count=parts[_COUNT])
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        join, count = _join_and_counter(self)
+        join, count = parts_of_semi_join(self)
         before = _split_state(state)
         paired = join.step(before[_JOIN], inputs, watermarks)
         matched = paired.output.with_columns(paired.output.columns.select(list(self.left.names)))
@@ -70,8 +70,8 @@ class SemiJoinOperator:
         return Step(kept, output, counted.watermark, paired.dead, pairs=paired.pairs)
 
 
-@lru_cache(maxsize=256)
-def _join_and_counter(semi: SemiJoinOperator) -> tuple[JoinOperator, AggregateOperator]:
+@lru_cache(maxsize=8192)
+def parts_of_semi_join(semi: SemiJoinOperator) -> tuple[JoinOperator, AggregateOperator]:
     join = JoinOperator(
         semi.left, semi.right, semi.left_keys, semi.right_keys, semi.residual, most_output=semi.most_pairs
     )

@@ -286,7 +286,7 @@ class EmbeddedRun(BackgroundRun):
             self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
         self.progress.control = self.engine.control
-        self.progress.note_state(*self.engine.state_size())
+        self.progress.note_state(*self.engine.state_size()[:3])
 
     def _write_record(self) -> None:
         if self.checkpoint is None:

@@ -317,7 +317,7 @@ class SparkRun(BackgroundRun):
             progress.watermarks = outcome.watermarks
             progress.control = outcome.control
             self._state_sizes = {place: size for report in outcome.reports for place, size in report["state"].items()}
-            progress.note_state(*add_sizes(self._state_sizes.values()))
+            progress.note_state(*add_sizes(self._state_sizes.values())[:3])
 
 
 def make_setup(job: Job, checkpoint: str) -> Setup:

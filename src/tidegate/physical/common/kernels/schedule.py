@@ -90,9 +90,14 @@ class Schedule:
 
     def with_merged_runs(self) -> Schedule:
         """Merge the newest runs, at least two, so that sizes grow geometrically."""
-        sizes = [run.waiting_count for run in self.runs]
-        first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
+        first = len(self.runs) - count_newest_to_merge([run.waiting_count for run in self.runs])
         return self._with_run(self.runs[:first], [run.waiting_rows() for run in self.runs[first:]])
+
+
+def count_newest_to_merge(sizes: Sequence[float]) -> int:
+    """Return how many of the newest runs of these sizes to merge: down to one as large as those after it."""
+    first = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
+    return len(sizes) - first
 
 
 def _sort_by_time(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -85,7 +85,7 @@ def update_side(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Si
     number = 1 + max((each.number for each in side), default=-1)
     arrived = [] if new is None else [StoredRun(number, new)]
     live = [each for each in (*side, *arrived) if each.run.last_end > watermark]
-    newest = _count_to_merge([len(each.run) for each in live], tiers)
+    newest = count_to_merge([len(each.run) for each in live], tiers)
     kept = _compact(live[: len(live) - newest], number + 1, watermark)
     if not newest:
         return tuple(kept)
@@ -93,7 +93,7 @@ def update_side(side: Side, new: Run | None, watermark: int, tiers: Tiers) -> Si
     return (*kept, *_stored_runs(number, merged))
 
 
-def _count_to_merge(sizes: Sequence[int], tiers: Tiers) -> int:
+def count_to_merge(sizes: Sequence[float], tiers: Tiers) -> int:
     """Return how many of the newest runs to merge."""
     if len(sizes) <= tiers.few:
         return 0

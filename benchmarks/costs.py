@@ -1,0 +1,124 @@
+"""Cost model: estimates of memory and processor time against measurements, for each operator and by plan level.
+
+The query mix of Table 24.1 of the dissertation runs as one graph, and NEXMark's queries each by itself, embedded.
+Relative errors: |estimate / measurement - 1|. A state is measured as its average over the steps of a span, the time of
+an operator as its sum over them. Estimates know the selectivities and the numbers of groups of an earlier span.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.support.cost_queries import MINUTE, Mix, MixWriter
+from benchmarks.support.cost_runs import Errors, Steps, compare
+from benchmarks.support.report import Report, main, say
+from examples.nexmark import generate
+from tidegate.costs.estimates import Prices
+from tidegate.runtime.calibration.calibrate import ROWS, calibrate
+from tidegate.runtime.calibration.measured_run import MeasuredRun
+from tidegate.runtime.costs.prices import fit_prices
+
+EXAMPLES = Path(generate.__file__).parent
+NEXMARK = ("q3", "q4", "q5", "q6", "q7", "q8")
+"""Queries with state."""
+
+NEXMARK_STEP = 1_000_000
+"""Microseconds of a step of NEXMark's queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of a run."""
+
+    queries: int
+    longest: int
+    step: int
+    mix: Steps
+    nexmark: Steps
+    rows: tuple[int, ...]
+    """Rows of the steps of the calibration."""
+
+
+FULL = Size(1_000, 10 * MINUTE, 15_000_000, Steps(60, 30, 30), Steps(40, 20, 20), ROWS)
+QUICK = Size(40, 3 * MINUTE, 10_000_000, Steps(24, 12, 12), Steps(16, 8, 8), ROWS[:2])
+
+
+def measure(quick: bool, queries: int | None = None) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+    size = QUICK if quick else FULL
+    say("calibrating")
+    prices = fit_prices(each for _, found in calibrate(size.rows) for each in found)
+    errors = Errors()
+    _run_mix(size, queries or size.queries, prices, errors)
+    for name in NEXMARK:
+        _run_nexmark(name, size, prices, errors)
+    return report(errors)
+
+
+def _run_mix(size: Size, queries: int, prices: Mapping[str, Prices], errors: Errors) -> None:
+    say(f"{queries} queries of Table 24.1")
+    writer = MixWriter(Mix(queries, longest=size.longest))
+    run = MeasuredRun(writer.streams() + ";\n".join(writer.queries()))
+    begin = 1_000 * MINUTE
+    compare(
+        "mix",
+        run,
+        lambda number: writer.rows(begin + number * size.step, begin + (number + 1) * size.step),
+        size.mix,
+        prices,
+        errors,
+    )
+
+
+def _run_nexmark(name: str, size: Size, prices: Mapping[str, Prices], errors: Errors) -> None:
+    say(f"NEXMark {name}")
+    steps = size.nexmark
+    scale = generate.Scale((steps.filling + steps.learning + steps.comparing) * 2_000, per_second=2_000)
+    tables = {kind: generate.events(kind, scale) for kind in generate.OF_FIFTY}
+
+    def rows_of(number: int) -> dict[str, pa.RecordBatch]:
+        begin = generate.BEGIN + number * NEXMARK_STEP
+        found = {}
+        for kind, table in tables.items():
+            first, last = np.searchsorted(table["ts_us"].to_numpy(), [begin, begin + NEXMARK_STEP])
+            found[kind] = table.slice(first, last - first).combine_chunks().to_batches()[0]
+        return found
+
+    compare(name, MeasuredRun((EXAMPLES / f"{name}.sql").read_text()), rows_of, steps, prices, errors)
+
+
+def report(errors: Errors) -> Report:
+    figures = {}
+    for name, which in (("memory", errors.memory), ("cpu", errors.processor)):
+        found = errors.flat(which)
+        figures[f"{name}_error_median"] = float(np.median(found))
+        figures[f"{name}_error_p95"] = float(np.percentile(found, 95))
+        for level, each in sorted(which.items()):
+            figures[f"{name}_error_median_level_{level}"] = float(np.median(np.abs(each)))
+            figures[f"{name}_operators_level_{level}"] = len(each)
+    for kind, each in sorted(errors.kinds.items()):
+        say(f"  memory of {kind:<24} {len(each):>6} operators, median {np.median(each):+.3f}")
+    for name, memory, processor in errors.totals:
+        figures[f"{name}_memory_error"], figures[f"{name}_cpu_error"] = memory, processor
+    figures["operators"], figures["estimate_ms"] = errors.operators, 1000 * errors.estimating
+    return Report("costs", True, {}, figures)  # noqa: FBT003 - no results are compared
+
+
+def _take_queries() -> int | None:
+    """Take the option --queries, the size of the mix, from the command line."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--queries", type=int)
+    given, sys.argv[1:] = parser.parse_known_args()
+    found: int | None = given.queries
+    return found
+
+
+if __name__ == "__main__":
+    chosen = _take_queries()
+    main(lambda quick: measure(quick, chosen), f"{__doc__}\n--queries N chooses the size of the mix, up to 5,000.")

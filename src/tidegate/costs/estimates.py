@@ -1,0 +1,144 @@
+"""What is known of an operator before it is estimated, and what the estimate says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+
+from tidegate.costs.characteristics import Characteristics
+from tidegate.values import value
+
+SECOND = 1_000_000.0
+"""Microseconds of a second."""
+
+
+@value
+class Flow:
+    """What is estimated of the elements between two operators.
+
+    Operators with state cut elements at watermarks. `whole` has the characteristics as if they did not; the relation is
+    the same. `head` is how far the start of the newest element trails that of the newest element of the sources, and
+    `mark` how far the watermark does. `longest` is the longest validity, if it is longer than the average.
+    """
+
+    characteristics: Characteristics
+    whole: Characteristics
+    head: float = 0.0
+    mark: float = 0.0
+    longest: float = 0.0
+
+    @staticmethod
+    def of(characteristics: Characteristics, mark: float = 0.0) -> Flow:
+        """Return the flow of a source, which nothing cuts."""
+        return Flow(characteristics, characteristics, mark=mark)
+
+    @property
+    def rate(self) -> float:
+        """Return the elements that start in a microsecond."""
+        return self.characteristics.rate
+
+    @property
+    def waiting_time(self) -> float:
+        """Return for how long an element waits for the watermark to pass its start.
+
+        On a grid, both move to the next place together, but the watermark passes it only with the following one.
+        """
+        return max(self.mark - self.head + self.characteristics.granule / 2.0, 0.0)
+
+    @property
+    def spread(self) -> float:
+        """Return how much longer than the average the longest validity is, relative to the average."""
+        length = self.characteristics.length
+        return max(self.longest / length - 1.0, 0.0) if length else 0.0
+
+    def map(self, change: Callable[[Characteristics], Characteristics]) -> Flow:
+        """Return the flow after an operator that works in the same way on cut elements and on whole ones."""
+        return replace(self, characteristics=change(self.characteristics), whole=change(self.whole))
+
+    def delay(self, by: float) -> Flow:
+        """Return the flow with elements and watermark moved back in time; forward if `by` is negative."""
+        return replace(self, head=self.head + by, mark=self.mark + by)
+
+
+@value
+class Work:
+    """Work of an operator in a microsecond of application time: steps, and rows in, out, and touched besides these."""
+
+    kind: str
+    steps: float
+    rows_in: float
+    rows_out: float
+    touched: float = 0.0
+
+
+@value
+class Prices:
+    """Seconds of each unit of the work of a kind of operator."""
+
+    step: float
+    row_in: float
+    row_out: float
+    touched: float = 0.0
+
+    def scale(self, factor: float) -> Prices:
+        return Prices(self.step * factor, self.row_in * factor, self.row_out * factor, self.touched * factor)
+
+    def seconds_of(self, work: Work) -> float:
+        """Return the processor seconds of a second of application time."""
+        rows = work.rows_in * self.row_in + work.rows_out * self.row_out + work.touched * self.touched
+        return SECOND * (work.steps * self.step + rows)
+
+
+@value
+class OperatorKnowledge:
+    """What runs have taught of one operator; None: nothing."""
+
+    selectivity: float | None = None
+    """Elements given, relative to what the formula of the operator says of a selectivity of one."""
+    groups: float | None = None
+    """Number of groups, or of different rows."""
+    kept: float | None = None
+    """Rows kept, relative to those that are valid; only of operators whose state depends on the values of rows."""
+    row_bytes: float | None = None
+    """Bytes of a row of state."""
+
+
+NOTHING_KNOWN = OperatorKnowledge()
+NO_SIZES: Mapping[str, float] = {}
+
+
+@value
+class CostContext:
+    """What an estimate of an operator depends on besides its inputs."""
+
+    known: OperatorKnowledge = NOTHING_KNOWN
+    step: float = SECOND
+    """Length of a step, in application time."""
+    elapsed: float = 86_400 * SECOND
+    """How long streams have lasted: elements that are valid for ever are valid for that long."""
+    sizes: Mapping[str, float] = field(default_factory=lambda: NO_SIZES)
+    """Sizes of windows and granules that can be adjusted, by key; without an entry, an operator has its own size."""
+
+    def selectivity(self, otherwise: float) -> float:
+        return otherwise if self.known.selectivity is None else self.known.selectivity
+
+    def groups(self, otherwise: float) -> float:
+        return otherwise if self.known.groups is None else max(self.known.groups, 1.0)
+
+    def share_kept(self) -> float:
+        return 1.0 if self.known.kept is None else self.known.kept
+
+    def size(self, key: str | None, otherwise: float | None) -> float:
+        """Return the size of an operator that may have been adjusted."""
+        own = self.elapsed if otherwise is None else otherwise
+        return own if key is None else self.sizes.get(key, own)
+
+
+@value
+class CostEstimate:
+    """Estimate of one operator: its output, the rows and bytes of its state, and its work."""
+
+    flow: Flow
+    work: Work
+    rows: float = 0.0
+    bytes: float = 0.0

@@ -1,0 +1,1 @@
+"""Measurement of what the work of operators costs on this machine."""

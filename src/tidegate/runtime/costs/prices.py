@@ -1,0 +1,115 @@
+"""Prices of work: seconds of a step and of rows, by kind of operator, as measured on this machine or by default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tidegate.arrays import Floats
+from tidegate.costs.estimates import SECOND, Prices, Work
+from tidegate.runtime.cache_folders import user_cache
+from tidegate.values import value
+
+USUAL_PRICES = Prices(step=1e-4, row_in=1e-7, row_out=1e-7, touched=2e-8)
+"""Prices of a kind of operator that was not measured."""
+
+DEFAULT_PRICES: Mapping[str, Prices] = {}
+"""Prices where `tidegate calibrate` has not run."""
+
+FORMAT = 1
+"""Number of the form of the stored prices. Prices in another form are not read."""
+
+
+@value
+class MeasuredWork:
+    """Work of an operator in a microsecond, and the seconds that it took for each second of application time."""
+
+    work: Work
+    seconds: float
+
+
+def fit_prices(measured: Iterable[MeasuredWork]) -> dict[str, Prices]:
+    """Return the prices that explain measurements best, by kind, in relative terms; none is negative."""
+    by_kind: dict[str, list[MeasuredWork]] = {}
+    for each in measured:
+        if each.seconds > 0:
+            by_kind.setdefault(each.work.kind, []).append(each)
+    return {kind: _fit_kind(many) for kind, many in sorted(by_kind.items())}
+
+
+def _fit_kind(measured: Sequence[MeasuredWork]) -> Prices:
+    units = np.array([[w.steps, w.rows_in, w.rows_out, w.touched] for w in (each.work for each in measured)]) * SECOND
+    seconds = np.array([each.seconds for each in measured])
+    found = solve_without_negative(units / seconds[:, None], np.ones(len(measured)))
+    return Prices(*map(float, found))
+
+
+def solve_without_negative(units: Floats, seconds: Floats) -> Floats:
+    """Return the solution of least squares of which no part is negative: the best over all choices of parts.
+
+    Examples
+    --------
+    >>> units = np.array([[1.0, 10.0], [1.0, 20.0], [1.0, 30.0]])
+    >>> solve_without_negative(units, np.array([12.0, 22.0, 32.0])).round(6).tolist()
+    [2.0, 1.0]
+    >>> solve_without_negative(units, np.array([8.0, 18.0, 28.0])).round(2).tolist()
+    [0.0, 0.91]
+    """
+    width = units.shape[1]
+    best, least = np.zeros(width), float(np.sum(seconds**2))
+    for choice in range(1, 1 << width):
+        chosen = [at for at in range(width) if choice >> at & 1]
+        part = units[:, chosen]
+        scale = np.maximum(np.abs(part).max(axis=0), np.finfo(np.float64).tiny)
+        solved = np.linalg.lstsq(part / scale, seconds, rcond=1e-9)[0] / scale
+        error = float(np.sum((part @ solved - seconds) ** 2))
+        # A part that explains next to nothing is left out.
+        if (solved >= 0).all() and error < least * (1 - 1e-9):
+            best, least = np.zeros(width), error
+            best[chosen] = solved
+    return best
+
+
+def scale_prices(prices: Mapping[str, Prices], measured: Iterable[MeasuredWork]) -> dict[str, Prices]:
+    """Return prices scaled so that, by kind, all work together costs what was measured of it."""
+    priced: dict[str, float] = {}
+    spent: dict[str, float] = {}
+    for each in measured:
+        kind = each.work.kind
+        priced[kind] = priced.get(kind, 0.0) + prices.get(kind, USUAL_PRICES).seconds_of(each.work)
+        spent[kind] = spent.get(kind, 0.0) + each.seconds
+    scaled = {kind: prices.get(kind, USUAL_PRICES).scale(spent[kind] / priced[kind]) for kind in spent if priced[kind]}
+    return {**prices, **scaled}
+
+
+# ---- storage
+
+
+def prices_file() -> Path:
+    """Return the file in which the prices of this machine are kept."""
+    return user_cache() / "prices.json"
+
+
+def store_prices(prices: Mapping[str, Prices], file: Path | None = None) -> Path:
+    """Store prices for later processes; return the file."""
+    file = file or prices_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = {kind: [each.step, each.row_in, each.row_out, each.touched] for kind, each in prices.items()}
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps({"format": FORMAT, "prices": rows}, indent=1), encoding="utf-8")
+    part.replace(file)
+    return file
+
+
+def load_prices(file: Path | None = None) -> Mapping[str, Prices]:
+    """Return the prices of this machine; those by default for kinds, or in a whole, that were not measured."""
+    try:
+        stored = json.loads((file or prices_file()).read_text(encoding="utf-8"))
+        if stored["format"] != FORMAT:
+            return DEFAULT_PRICES
+        return {**DEFAULT_PRICES, **{kind: Prices(*map(float, row)) for kind, row in stored["prices"].items()}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return DEFAULT_PRICES

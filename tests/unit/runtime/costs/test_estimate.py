@@ -1,0 +1,193 @@
+"""Estimates of graphs: every operator has one, at the place of its figures, near what the operator keeps."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from math import isfinite
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.paths import ROOT
+
+from tidegate.costs.characteristics import Characteristics
+from tidegate.costs.estimates import SECOND, CostContext, Flow
+from tidegate.language.bind.program import bind
+from tidegate.physical.estimate import estimate_operator
+from tidegate.physical.relation.view import ViewOperator
+from tidegate.physical.stateless.validities import ClipOperator
+from tidegate.runtime.calibration.calibrate import QUERIES, STREAMS
+from tidegate.runtime.calibration.measured_run import MeasuredRun
+from tidegate.runtime.compile import compile_queries
+from tidegate.runtime.costs.estimate import estimate_graph, total_of
+from tidegate.runtime.costs.knowledge import Knowledge
+from tidegate.runtime.costs.learn import learn
+from tidegate.schema import Schema, Type
+
+MORE_QUERIES = (
+    "SELECT k, FIRST(value) AS v FROM a WINDOW(RANGE 5 SECONDS SLIDE 5 SECONDS) GROUP BY k",
+    """SELECT COUNT(*) AS n
+       FROM (SELECT k, COUNT(*) AS m FROM a WINDOW(RANGE 1 SECOND) GRANULARITY(1 SECOND) GROUP BY k)
+            WINDOW(RANGE 10 SECONDS)""",
+    "SELECT k FROM a WINDOW(RANGE 5 SECONDS) EMIT CHANGES",
+    "SELECT k FROM a WINDOW(RANGE 5 SECONDS SLIDE 1 SECOND) ORDER BY k LIMIT 3",
+    """CREATE STREAM r (id STRING, k INT, low DOUBLE, high DOUBLE, most BIGINT, at BIGINT)
+         FROM 'r.csv' TIMESTAMP BY at;
+       CREATE ALERTS volume FROM a t, r r WHERE t.value BETWEEN r.low AND r.high MATCHING k
+         WHEN TOTAL(t.number) >= r.most""",
+)
+
+
+def graph_of(text):
+    return compile_queries(bind(STREAMS + text))[1]
+
+
+def operator_classes():
+    """All classes of operators, by name."""
+    found = set()
+    for path in (ROOT / "src/tidegate/physical").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name != "Operator":
+                methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+                found |= {node.name} if {"step", "describe"} <= methods else set()
+    return found
+
+
+def test_every_operator_has_an_estimate():
+    seen = {"ClipOperator", "ViewOperator"}  # of live graphs
+    for text in (*(each.text for each in QUERIES.values()), *MORE_QUERIES):
+        graph = graph_of(text)
+        estimates = estimate_graph(graph, Knowledge())
+        operators = {(s.number, n): node.operator for s in graph.stages for n, node in enumerate(s.nodes)}
+        assert estimates.keys() == operators.keys()
+        for place, each in estimates.items():
+            seen.add(type(operators[place]).__name__)
+            assert min(each.rows, each.bytes) >= 0
+            assert each.seconds > 0
+            assert isfinite(each.bytes)
+            assert isfinite(each.seconds)
+    assert seen == operator_classes()
+
+
+def test_operators_of_live_graphs_have_estimates():
+    schema, flow = Schema.of(k=Type.BIGINT), Flow.of(Characteristics(1_000.0, 10 * SECOND))
+    assert estimate_operator(ClipOperator(schema, 0, 5), [flow], CostContext()).flow == flow
+    view = estimate_operator(ViewOperator(schema, int(30 * SECOND)), [flow], CostContext())
+    assert view.rows == pytest.approx(40_000, rel=0.4)
+    assert view.rows >= 40_000
+    assert view.flow.rate == 0
+
+
+# ---- what operators keep
+
+RATE = 400
+"""Rows of a step of a second."""
+
+
+def rows_of(number, random, rate=RATE):
+    def make():
+        count = random.poisson(rate)
+        times = np.sort(random.integers(number * 1_000_000, (number + 1) * 1_000_000, count))
+        return pa.RecordBatch.from_pydict(
+            {
+                "at": pa.array(times, pa.int64()),
+                "k": pa.array(random.integers(0, 50, count).astype(np.int32)),
+                "id": pa.array(number * 10_000 + np.arange(count)),
+                "number": pa.array(random.integers(0, 1_000, count)),
+                "value": pa.array(random.random(count)),
+                "name": pa.array([f"name {n % 10}" for n in range(count)]),
+            }
+        )
+
+    return {"a": make(), "b": make()}
+
+
+KEPT = {
+    "join": "SELECT x.value, y.number FROM a WINDOW(RANGE 7 SECONDS) x, b WINDOW(RANGE 3 SECONDS) y "
+    "WHERE x.number = y.number",
+    "join of few keys": "SELECT x.value, y.number FROM a WINDOW(RANGE 2 SECONDS) x, b WINDOW(RANGE 6 SECONDS) y "
+    "WHERE x.k = y.k",
+    "join of joins": "SELECT x.value, y.number, z.value AS w FROM a WINDOW(RANGE 9 SECONDS) x, "
+    "b WINDOW(RANGE 3 SECONDS) y, a WINDOW(RANGE 5 SECONDS) z WHERE x.number = y.number AND y.k = z.k",
+    "inequality": "SELECT x.value, y.number FROM a WINDOW(RANGE 2 SECONDS) x, b WINDOW(RANGE 5 SECONDS) y "
+    "WHERE x.value < y.value - 0.9",
+    "count": "SELECT COUNT(*) AS n FROM a WINDOW(RANGE 6 SECONDS)",
+    "groups": "SELECT k, SUM(number) AS s, COUNT(value) AS n FROM a WINDOW(RANGE 5 SECONDS) GROUP BY k",
+    "many groups": "SELECT number, COUNT(*) AS n FROM a WINDOW(RANGE 2 SECONDS) GROUP BY number",
+    "extremes": "SELECT k, MAX(value) AS most FROM a WINDOW(RANGE 8 SECONDS) GROUP BY k",
+    "distinct": "SELECT DISTINCT number FROM a WINDOW(RANGE 4 SECONDS)",
+    "median": "SELECT k, MEDIAN(value) AS m FROM a WINDOW(RANGE 4 SECONDS) GROUP BY k",
+    "changes": "ISTREAM(SELECT k, value FROM a WINDOW(RANGE 4 SECONDS))",
+    "limit": "SELECT k, value FROM a WINDOW(RANGE 4 SECONDS) ORDER BY value LIMIT 5",
+    "window of rows": "SELECT k, COUNT(*) AS n FROM a WINDOW(PARTITION BY k ROWS 20) GROUP BY k",
+    "granules": "SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 10 SECONDS) GRANULARITY(2 SECONDS) GROUP BY k",
+    "sliding": "SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 8 SECONDS SLIDE 4 SECONDS) GROUP BY k",
+    "difference": "SELECT number FROM a WINDOW(RANGE 4 SECONDS) EXCEPT SELECT number FROM b WINDOW(RANGE 2 SECONDS)",
+}
+
+
+def run_and_compare(text):
+    """Run a query, learn from a span without the bytes of rows, and return kept bytes of operators with estimates."""
+    run, random = MeasuredRun(STREAMS + text), np.random.default_rng(5)
+    for number in range(20):
+        run.step(rows_of(number, random))
+    before = run.sample()
+    for number in range(20, 30):
+        run.step(rows_of(number, random))
+    learnt = learn(run.job.graph, run.know(), run.span_since(before), {})
+    known = replace(learnt, operators={p: replace(each, row_bytes=None) for p, each in learnt.operators.items()})
+    kept: dict = {}
+    for number in range(30, 60):
+        run.step(rows_of(number, random))
+        for place, size in run.sample().sizes.items():
+            kept[place] = kept.get(place, 0) + size.bytes / 30
+    estimates = estimate_graph(run.job.graph, known)
+    return {
+        run.job.graph.by_number[s].nodes[n].operator.describe(): (size, estimates[s, n].bytes)
+        for (s, n), size in kept.items()
+    }
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_an_estimate_is_near_what_an_operator_keeps(name):
+    for operator, (kept, estimated) in run_and_compare(KEPT[name]).items():
+        assert estimated == pytest.approx(kept, rel=0.25), operator
+
+
+def test_what_queries_share_counts_once():
+    one = "SELECT x.k FROM a WINDOW(RANGE 7 SECONDS) x, b WINDOW(RANGE 3 SECONDS) y WHERE x.number = y.number"
+    two = f"{one}; {one.replace('x.k', 'x.k + 1 AS l', 1)}"
+    alone, shared = (total_of(estimate_graph(graph_of(text), Knowledge()))[0] for text in (one, two))
+    assert shared < 1.5 * alone
+
+
+def test_a_query_over_a_table_keeps_no_rows_of_the_stream():
+    text = (
+        "CREATE TABLE limits (k INT, most DOUBLE) FROM 'limits.csv'; "
+        "SELECT a.value FROM a, limits WHERE a.k = limits.k AND a.value > limits.most"
+    )
+    graph = graph_of(text)
+    always = Flow(Characteristics(2.0**62 / 50, 2.0**62), Characteristics(2.0**62 / 50, 2.0**62), mark=-(2.0**62))
+    found = estimate_graph(graph, Knowledge({"limits": always, "a": Flow.of(Characteristics(1_000.0, 1.0))}))
+    assert max(each.rows for each in found.values()) == pytest.approx(100, rel=0.1)
+
+
+def test_an_adjusted_size_replaces_that_of_the_operator():
+    context = CostContext(sizes={"w": 5.0})
+    assert [context.size(key, 10.0) for key in ("w", "v", None)] == [5.0, 10.0, 10.0]
+    assert context.size(None, None) == context.elapsed
+
+
+def test_thousands_of_operators_are_estimated_quickly():
+    text = ";\n".join(
+        f"SELECT x.k FROM a WINDOW(RANGE {n} SECONDS) x, b WINDOW(RANGE {n + 1} SECONDS) y WHERE x.k = y.k"
+        for n in range(1, 301)
+    )
+    graph = graph_of(text)
+    estimate_graph(graph, Knowledge())
+    began = perf_counter()
+    found = estimate_graph(graph, Knowledge())
+    assert len(found) > 1_000
+    assert (perf_counter() - began) / len(found) < 0.0005
