@@ -6,7 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
+from tidegate.algebra.plan import Join, walk
 from tidegate.errors import TidegateError
+from tidegate.live.prepared import Advise
 from tidegate.live.program import Phase
 from tidegate.live.state import LiveProgram
 from tidegate.optimizer.advice import PlanAdvice
@@ -31,17 +33,19 @@ LOOK_EVERY = 5.0
 _LOG = logging.getLogger("tidegate.live")
 
 
-def queries_to_move(live: LiveProgram, advice: PlanAdvice) -> Iterator[str]:
-    """Yield the queries that should move, given what is known of their sources.
+def queries_to_move(live: LiveProgram, advise: Advise) -> Iterator[str]:
+    """Yield the queries that should move, given what is known of their joins.
 
     A query that moves is left alone until it has moved.
     """
     phases = list(live.running_phases())
     for phase in phases:
         is_moving = sum(each.query == phase.query for each in phases) > 1
-        compiled = live.compiled[phase.number]
-        rows = sum(advice.rows.get(stream, 0) for stream in compiled.streams)
-        if not is_moving and rows >= FEWEST_ROWS and gain_of_move(live, phase, advice) >= LEAST_GAIN:
+        if is_moving or not any(isinstance(each, Join) for each in walk(live.compiled[phase.number].optimized)):
+            continue
+        advice = advise(phase.query)
+        rows = sum(advice.rows.get(stream, 0) for stream in live.compiled[phase.number].streams)
+        if rows >= FEWEST_ROWS and gain_of_move(live, phase, advice) >= LEAST_GAIN:
             yield phase.query
 
 
@@ -60,9 +64,13 @@ class PlanWatch:
     """Thread that looks for better plans as long as a session runs."""
 
     def __init__(
-        self, advice: Callable[[], PlanAdvice], live: Callable[[], LiveProgram], optimize: Callable[[str], object]
+        self,
+        rows: Callable[[], int],
+        advise: Advise,
+        live: Callable[[], LiveProgram],
+        optimize: Callable[[str], object],
     ) -> None:
-        self._advice, self._live, self._optimize = advice, live, optimize
+        self._rows, self._advise, self._live, self._optimize = rows, advise, live, optimize
         self._rows_seen = 0
         self._refused: set[str] = set()
         """Queries that could not be moved, for example because one was just dropped. They are not tried again."""
@@ -74,12 +82,11 @@ class PlanWatch:
 
     def _watch(self) -> None:
         while not self._ending.wait(LOOK_EVERY):
-            advice = self._advice()
-            rows = sum(advice.rows.values())
+            rows = self._rows()
             # To compile plans takes time, and nothing follows from a few rows more.
             if rows >= self._rows_seen * MORE_ROWS:
                 self._rows_seen = rows
-                for query in queries_to_move(self._live(), advice):
+                for query in queries_to_move(self._live(), self._advise):
                     self._move(query)
 
     def _move(self, query: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.catalog.catalog import AlterQuery, DropQuery, OptimizeQuery, PauseQuery, Program, Query, ResumeQuery
@@ -12,6 +12,9 @@ from tidegate.live.program import LiveQuery
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
 from tidegate.optimizer.advice import PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
+
+Advise = Callable[[str], PlanAdvice]
+"""Function that returns what is known of the joins of a query that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,10 @@ class Prepared:
         return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
 
 
-def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, statistics: PlanAdvice) -> Prepared:
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, advise: Advise) -> Prepared:
     """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails.
 
-    `statistics` is what is known of the sources.
+    `advise` says what is known of the joins of a query that runs.
     """
     number = live.version.next_phase
     definitions = defined_queries(program)
@@ -66,7 +69,7 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
     for name in {c.name: None for c in program.commands if isinstance(c, OptimizeQuery)}:
         if (known := find_query(live.version.queries, name)) is not None:
             phases = tuple(p.number for p in live.running_phases() if p.query == known.name)
-            advice[number] = replace(statistics, replaced=phases)
+            advice[number] = replace(advise(known.name), replaced=phases)
             own = live.bound[known.definition.text]
             compiled[number] = compile_live(own, live.query(known.name), table, number, advice[number])
             of_optimized[known.name] = number

@@ -34,7 +34,6 @@ from tidegate.live.program import LiveQuery
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
-from tidegate.optimizer.advice import PlanAdvice
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.outputs import dead_letter_schema
@@ -81,7 +80,11 @@ class LiveSession(LiveGraph):
         self.allowed_paths = allowed_paths
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
         super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets))
-        self._plans = PlanWatch(self._known_of_sources, lambda: self._live, self._move_query) if reoptimize else None
+        self._plans = (
+            PlanWatch(self._rows_of_sources, self._run.advise_on_joins, lambda: self._live, self._move_query)
+            if reoptimize
+            else None
+        )
 
     # --- statements ----------------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ class LiveSession(LiveGraph):
                 raise QueryError("Q322", message, hint="run the other statements before")
             self._refuse_paths(program)
             try:
-                prepared = prepare(live, text, program, self._table, self._known_of_sources())
+                prepared = prepare(live, text, program, self._table, self._run.advise_on_joins)
                 # Before the changes: a text that fails changes nothing.
                 answered = [answer_snapshot(each, self._view_states(each.views), text) for each in snapshots]
                 changes = self._apply(prepared, opened)
@@ -130,8 +133,8 @@ class LiveSession(LiveGraph):
     def _move_query(self, name: str) -> tuple[Answer, ...]:
         return self.execute('OPTIMIZE QUERY "' + name.replace('"', '""') + '"')
 
-    def _known_of_sources(self) -> PlanAdvice:
-        return PlanAdvice(rows={stream: each.rows for stream, each in list(self._run.progress.sources.items())})
+    def _rows_of_sources(self) -> int:
+        return sum(each.rows for each in list(self._run.progress.sources.values()))
 
     def queries(self) -> tuple[QueryStatus, ...]:
         """Return the registered queries."""

@@ -45,8 +45,8 @@ class EqualColumns:
     """Columns of different inputs that are equal in every result, by the number of the input."""
 
     columns: tuple[tuple[int, Expression], ...]
-    selectivity: float | None
-    """Measured share of the pairs of two inputs that agree, if known."""
+    measured: tuple[tuple[int, float], ...] = ()
+    """Share of the pairs of two inputs that agree, by the inputs as bits, the largest share first."""
 
     @property
     def members(self) -> int:
@@ -103,16 +103,40 @@ class JoinEstimates:
     def _share_of_equal(self, equal: EqualColumns, some: int) -> float:
         """Return the share of combinations of some inputs whose columns agree.
 
-        Without a measurement, every row is assumed to meet one row of each smaller input.
+        Without any measurement, every row is assumed to meet one row of each smaller input.
         """
-        sizes = sorted(self.inputs[number].valid for number, _ in equal.columns if some >> number & 1)
-        if equal.selectivity is not None:
-            return equal.selectivity ** max(0, len(sizes) - 1)
-        return math.prod(1 / max(size, 1e-12) for size in sizes[:-1])
+        members = [number for number, _ in equal.columns if some >> number & 1]
+        if not equal.measured:
+            sizes = sorted(self.inputs[number].valid for number in members)
+            return math.prod(1 / max(size, 1e-12) for size in sizes[:-1])
+        return share_along_links(members, equal.measured)
 
     def _share_of_link(self, equal: EqualColumns, left: int, right: int) -> float:
         within = self._share_of_equal(equal, left) * self._share_of_equal(equal, right)
         return self._share_of_equal(equal, left | right) / within
+
+
+def share_along_links(members: Iterable[int], measured: Sequence[tuple[int, float]]) -> float:
+    """Return the share of combinations that agree, by links that connect all members, measured ones if possible.
+
+    A link that was not measured counts as the average one.
+
+    Examples
+    --------
+    >>> share_along_links([0, 1, 2], [(0b011, 0.5), (0b110, 0.125)])
+    0.0625
+    >>> share_along_links([0, 2], [(0b011, 0.5), (0b110, 0.125)])
+    0.25
+    """
+    parts = [1 << number for number in members]
+    usual = math.exp(sum(math.log(share) for _, share in measured) / len(measured))
+    found = 1.0
+    for link, share in measured:
+        touched = [part for part in parts if part & link]
+        if len(touched) == 2 and sum(touched) & link == link:
+            parts = [part for part in parts if part not in touched] + [sum(touched)]
+            found *= share
+    return found * usual ** max(len(parts) - 1, 0)
 
 
 def estimate_joins(leaves: Sequence[Plan], terms: Sequence[Expression], advice: PlanAdvice) -> JoinEstimates | None:
@@ -157,7 +181,7 @@ class _EqualityClass:
     """Columns that are equal, by input, and the measured selectivities of the terms that say so."""
 
     columns: dict[int, Expression]
-    measured: list[float]
+    measured: list[tuple[int, float]]
 
     def holds(self, number: int, column: Expression) -> bool:
         return self.columns.get(number) == column
@@ -170,7 +194,8 @@ class _EqualityClass:
         return _EqualityClass(columns, [*self.measured, *other.measured])
 
     def finish(self) -> EqualColumns:
-        return EqualColumns(tuple(sorted(self.columns.items(), key=lambda item: item[0])), _mean(self.measured))
+        columns = tuple(sorted(self.columns.items(), key=lambda item: item[0]))
+        return EqualColumns(columns, tuple(sorted(self.measured, key=lambda link: (-link[1], link[0]))))
 
 
 def _find_equal_columns(
@@ -184,7 +209,8 @@ def _find_equal_columns(
     rest: list[Expression] = []
     for term in terms:
         ends = _ends_of_equality(term, leaves)
-        merged = None if ends is None else _EqualityClass(dict(ends), _measured(term, advice))
+        links = [(_reads(term, leaves), share) for share in _measured(term, advice)]
+        merged = None if ends is None else _EqualityClass(dict(ends), links)
         touched = [each for each in classes if ends is not None and any(each.holds(*end) for end in ends)]
         for each in touched:
             merged = None if merged is None else merged.merge(each)
@@ -215,9 +241,8 @@ def _reads(term: Expression, leaves: Sequence[Plan]) -> int:
 
 
 def _selectivity(term: Expression, inputs: Sequence[JoinInput], leaves: Sequence[Plan], advice: PlanAdvice) -> float:
-    known = _mean(_measured(term, advice))
-    if known is not None:
-        return known
+    for share in _measured(term, advice):
+        return share
     match term:
         case Call("=") if sizes := [inputs[number].valid for number in _inputs_read(term, leaves)]:
             return 1 / max(min(sizes), 1.0)
@@ -225,14 +250,9 @@ def _selectivity(term: Expression, inputs: Sequence[JoinInput], leaves: Sequence
 
 
 def _measured(term: Expression, advice: PlanAdvice) -> list[float]:
+    """Return the measured selectivity of a condition, if there is one."""
     share = advice.selectivities.get(to_sql(term))
     return [] if share is None else [max(share, 1e-12)]
-
-
-def _mean(shares: Iterable[float]) -> float | None:
-    """Return the geometric mean; None of nothing."""
-    logs = [math.log(share) for share in shares]
-    return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def splits(some: int) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidegate.connectors.ranges import Source
+from tidegate.optimizer.advice import PlanAdvice
 from tidegate.runtime.checkpoint_lock import CheckpointLock
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.file_events import FileEvents
@@ -64,6 +65,12 @@ class BackgroundRun(ABC):
         from tidegate.runtime.costs.explain import explain_cost_of_running
 
         return explain_cost_of_running(self.job, self._observe(), query)
+
+    def advise_on_joins(self, query: str) -> PlanAdvice:
+        """Return what is known of the sources and joins of a query, for a better order of its joins."""
+        from tidegate.runtime.costs.join_statistics import advise_on_joins
+
+        return advise_on_joins(self.job, self._observe(), query)
 
     def _observe(self) -> Observed:
         from tidegate.runtime.metadata import Observed

@@ -119,9 +119,9 @@ def test_a_query_stays_where_little_is_gained(folder, monkeypatch):
     looks = []
     found = better_plans.queries_to_move
 
-    def look(live, advice):
-        looks.append(advice.rows)
-        return list(found(live, advice))
+    def look(live, advise):
+        looks.append(advise("q").rows)
+        return list(found(live, advise))
 
     monkeypatch.setattr(better_plans, "queries_to_move", look)
     with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:
@@ -129,3 +129,22 @@ def test_a_query_stays_where_little_is_gained(folder, monkeypatch):
         add_rows(folder, 0)
         until(lambda: any(sum(rows.values()) >= 200 for rows in looks))
         assert session._live.version.next_phase == 1
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_query_moves_because_of_measured_selectivities(folder):
+    """All streams have equal rates; all rows of `a` and `b` match each other, and few rows of `b` and `c` do."""
+    with LiveSession(checkpoint=str(folder / "live"), reoptimize=False, buckets=1) as session:
+        session.execute(STREAMS.format(folder=folder) + f"CREATE QUERY q AS {SELECT}")
+        for part in range(8):
+            for name in "abc":
+                times = range(part * 100, part * 100 + 100)
+                rows = [f"{5 if name != 'c' else at % 50},{at},{at}" for at in times]
+                (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
+            until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
+        advice = session._run.advise_on_joins("q")
+        assert advice.span == pytest.approx(800, rel=0.2)
+        assert advice.selectivities["a.k = b.k"] == pytest.approx(1.0, rel=0.1)
+        assert advice.selectivities["b.k = c.k"] == advice.selectivities["c.k = b.k"] == pytest.approx(0.02, rel=0.3)
+        (phase,) = session._live.running_phases()
+        assert better_plans.gain_of_move(session._live, phase, advice) > better_plans.LEAST_GAIN

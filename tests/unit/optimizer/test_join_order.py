@@ -43,18 +43,19 @@ def test_rates_of_results_are_those_of_formula_22_4():
 
 def test_every_row_is_assumed_to_meet_one_row_of_a_smaller_input():
     inputs = tuple(JoinInput(valid, 10) for valid in (1000.0, 10.0, 5.0))
-    same = EqualColumns(tuple((at, Column(name, Type.INT)) for at, name in enumerate("abc")), None)
+    same = EqualColumns(tuple((at, Column(name, Type.INT)) for at, name in enumerate("abc")))
     estimates = JoinEstimates(inputs, (same,), ())
     assert [round(estimates.result_of(some).valid, 6) for some in (0b011, 0b110, 0b111)] == [1000, 10, 1000]
 
 
-def test_a_measured_selectivity_counts_for_every_link_of_a_class():
+def test_measured_selectivities_count_for_their_links_and_the_average_for_others():
     plan = join(join(stream("a"), stream("b"), equal("ak", "bk")), stream("c"), equal("bk", "ck"))
     advice = PlanAdvice(rows={"a": 100, "b": 100, "c": 100}, span=10, selectivities={"ak = bk": 0.1, "bk = ck": 0.4})
     estimates = estimate_joins(*parts_of_join(plan), advice)
     assert estimates is not None
-    assert estimates.result_of(0b011).valid == pytest.approx(100 * 100 * 0.2)
-    assert estimates.result_of(0b111).valid == pytest.approx(100**3 * 0.2**2)
+    assert estimates.result_of(0b011).valid == pytest.approx(100 * 100 * 0.1)
+    assert estimates.result_of(0b101).valid == pytest.approx(100 * 100 * 0.2)
+    assert estimates.result_of(0b111).valid == pytest.approx(100**3 * 0.1 * 0.4)
 
 
 def test_inputs_with_few_rows_are_joined_first_on_an_equality_that_follows():
