@@ -23,7 +23,7 @@ from tidegate.runtime.stage import FromStage
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import sizes_of_operators
 
-FEWEST_ROWS = 20.0
+FEWEST_ROWS = 50.0
 """Rows of a state, on average, below which an estimate of it is not judged: one row more or less is chance."""
 
 RowsOfStep = Callable[[int], Mapping[str, pa.RecordBatch]]
@@ -83,7 +83,7 @@ def compare(  # noqa: PLR0917
             error = estimate.bytes / sizes[place] - 1.0
             errors.memory[levels[place]].append(error)
             errors.kinds[type(operator).__name__].append(error)
-        if (seconds := span.seconds_of(place)) > 0:
+        if (seconds := span.seconds_of(place)) > 0 and estimate.seconds > 0:
             errors.processor[levels[place]].append(estimate.seconds / seconds - 1.0)
     errors.operators += len(estimates)
     spent = sum(span.seconds_of(place) for place in estimates)

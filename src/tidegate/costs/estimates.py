@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from math import expm1, inf
 
 from tidegate.costs.characteristics import Characteristics
 from tidegate.values import value
 
 SECOND = 1_000_000.0
 """Microseconds of a second."""
+
+_MOST_TIME = 1e17
+"""Microseconds above which a time has no end."""
 
 
 @value
@@ -29,8 +33,17 @@ class Flow:
 
     @staticmethod
     def of(characteristics: Characteristics, mark: float = 0.0) -> Flow:
-        """Return the flow of a source, which nothing cuts."""
+        """Return the flow of a source, which nothing cuts; `mark` is how far the watermark trails the newest row."""
         return Flow(characteristics, characteristics, mark=mark)
+
+    def with_distance(self, distance: float, delay: float) -> Flow:
+        """Return the flow of a source with another distance.
+
+        Its watermark moves with its rows alone. So it trails the newest element of all sources by the age of the newest
+        row, which for rows at random times is one distance. (With even distances it is half of one, as in 22.18.)
+        """
+        characteristics = replace(self.characteristics, distance=distance)
+        return Flow(characteristics, characteristics, mark=delay + distance if distance < inf else delay)
 
     @property
     def rate(self) -> float:
@@ -118,6 +131,14 @@ class CostContext:
     """How long streams have lasted: elements that are valid for ever are valid for that long."""
     sizes: Mapping[str, float] = field(default_factory=lambda: NO_SIZES)
     """Sizes of windows and granules that can be adjusted, by key; without an entry, an operator has its own size."""
+
+    def count_steps(self, rate: float, time: float) -> float:
+        """Return in how many steps of a time at least one of randomly arriving elements comes.
+
+        Rows of tables, which last for ever, come in one.
+        """
+        rows = rate * self.step
+        return time / self.step * (1.0 if time > _MOST_TIME else -expm1(-rows))
 
     def selectivity(self, otherwise: float) -> float:
         return otherwise if self.known.selectivity is None else self.known.selectivity

@@ -64,7 +64,7 @@ def keep_until(rate: float, time: float, size: float, context: CostContext, spre
     """Return the rows of a schedule in which rows of a size wait for a time, some up to `spread` times longer."""
     if rate * time <= 0:
         return StatePart()
-    shares = shares_of_runs(SCHEDULE_RULE, time / context.step, spread)
+    shares = shares_of_runs(SCHEDULE_RULE, context.count_steps(rate, time), spread)
     rows = rate * time * shares.kept
     return StatePart(rows, rows * size, rate * shares.merged, min(shares.runs, rows))
 

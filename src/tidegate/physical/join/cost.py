@@ -93,7 +93,7 @@ def _count_keys(operator: JoinOperator, context: CostContext) -> float:
 def _keep_side(flow: Flow, other: Flow, side: JoinSide, keys: float, context: CostContext) -> StatePart:
     """Return the elements of a side: valid ones, and those that wait for the other side's watermark."""
     time = needed_time(flow.characteristics, other.mark - flow.head)
-    shares = shares_of_runs(SIDE_RULE, time / context.step, flow.spread)
+    shares = shares_of_runs(SIDE_RULE, context.count_steps(flow.rate, time), flow.spread)
     rows = flow.rate * time * shares.kept
     runs = min(shares.runs, rows)
     groups = runs * count_instants(keys, 1.0, rows / runs) if runs else 0.0

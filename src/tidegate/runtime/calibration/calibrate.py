@@ -50,6 +50,11 @@ QUERIES: Mapping[str, CalibrationQuery] = {
         "WHERE x.value < y.value - 0.99",
         2_000,
     ),
+    "joins by likelier inequalities": CalibrationQuery(
+        "SELECT x.k, y.number FROM a WINDOW(RANGE 2 SECONDS) x, b WINDOW(RANGE 2 SECONDS) y "
+        "WHERE x.value < y.value - 0.7",
+        500,
+    ),
     "aggregates": CalibrationQuery("SELECT COUNT(*) AS n, AVG(value) AS mean FROM a WINDOW(RANGE 5 SECONDS)"),
     "groups": CalibrationQuery("SELECT k, SUM(value) AS s, COUNT(*) AS n FROM a WINDOW(RANGE 5 SECONDS) GROUP BY k"),
     "many groups": CalibrationQuery("SELECT number, COUNT(*) AS n FROM a WINDOW(RANGE 5 SECONDS) GROUP BY number"),

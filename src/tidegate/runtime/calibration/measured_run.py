@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.bind.program import bind
 from tidegate.runtime.compile import compile_job, source_stream_of
-from tidegate.runtime.costs.knowledge import Knowledge, know_streams
+from tidegate.runtime.costs.knowledge import Knowledge, know_sources, know_streams
 from tidegate.runtime.costs.learn import RunSample, RunSpan, span_between
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.figures import FiguresByPlace, add_figures, figures_of_operators
@@ -30,6 +31,7 @@ class MeasuredRun:
         self.streams = {name: source_stream_of(program.catalog, name) for name in self.job.graph.streams}
         self.engine = Engine(self.job)
         self.figures: FiguresByPlace = {}
+        self.began: RunSample | None = None
         warm_up(self.job.graph)
 
     def step(self, rows: Mapping[str, pa.RecordBatch]) -> None:
@@ -37,6 +39,7 @@ class MeasuredRun:
         raw = {stream: [batch] for stream, batch in rows.items() if stream in self.streams}
         out, _ = self.engine.step(raw)
         add_figures(self.figures, out.figures)
+        self.began = self.began or self.sample()
 
     def sample(self) -> RunSample:
         """Return what the run knows of itself now."""
@@ -55,8 +58,14 @@ class MeasuredRun:
         return span
 
     def know(self) -> Knowledge:
-        """Return what is assumed of the run before anything is learnt."""
-        return know_streams(self.streams, buckets=self.job.buckets)
+        """Return what is known of the run before anything is learnt of its operators."""
+        known = know_streams(self.streams, buckets=self.job.buckets)
+        span = None if self.began is None else span_between(self.began, self.sample())
+        if span is None:
+            return known
+        distances = {stream: span.time / max(rows, 0.5) for stream, rows in span.rows.items()}
+        sources = know_sources(self.streams, distances, {})
+        return replace(known, sources=sources, assumed=frozenset())
 
 
 def _empty_table(stream: SourceStream) -> pa.Table:

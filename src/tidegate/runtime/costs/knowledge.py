@@ -96,5 +96,5 @@ def know_sources(
             case Validity.INSTANT:
                 length = float(CHRONON)
         distance = distances.get(name, USUAL_SOURCE.characteristics.distance)
-        found[name] = Flow.of(Characteristics(distance, length), mark=float(stream.delay))
+        found[name] = Flow.of(Characteristics(distance, length)).with_distance(distance, float(stream.delay))
     return found

@@ -89,12 +89,13 @@ class RunSpan:
 
 def span_between(before: RunSample, after: RunSample) -> RunSpan | None:
     """Return what happened between two moments; None if application time has not advanced."""
-    advances = [
-        mark - before.watermarks[stream]
+    # The newest watermark is the clock: that of a slow stream is late, and then jumps.
+    marks = [
+        (before.watermarks[stream], mark)
         for stream, mark in after.watermarks.items()
         if before.watermarks.get(stream, BEGINNING) > BEGINNING and mark < FOREVER
     ]
-    time = max(advances, default=0)
+    time = max(mark for _, mark in marks) - max(mark for mark, _ in marks) if marks else 0
     if time <= 0:
         return None
     none = OperatorFigures()
@@ -143,9 +144,12 @@ def _learn_sources(graph: StageGraph, known: Knowledge, span: RunSpan) -> dict[s
     for stream, rows in span.rows.items():
         flow = known.source(stream)
         is_table = flow.mark <= BEGINNING
-        if rows >= FEWEST_ROWS and not is_table and stream in graph.readers:
-            distance = span.time / rows
-            found[stream] = Flow.of(replace(flow.characteristics, distance=distance), flow.mark)
+        is_known = stream in known.sources and stream not in known.assumed
+        if stream in graph.readers and not is_table and (rows >= FEWEST_ROWS or not is_known):
+            # Half a row, if none has come.
+            distance = span.time / max(rows, 0.5)
+            delay = flow.mark - flow.characteristics.distance
+            found[stream] = flow.with_distance(distance, max(delay, 0.0))
     return found
 
 

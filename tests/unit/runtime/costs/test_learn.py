@@ -119,7 +119,6 @@ def test_nothing_is_learnt_of_a_few_rows():
     place = place_of(graph, "filter")
     known = learn(graph, Knowledge(), span_of({place: OperatorFigures(19, 19)}, {"a": 19}), {})
     assert known.operators == {}
-    assert known.sources == {}
 
 
 def test_the_selectivity_of_a_join_is_that_of_its_formula():
