@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import pyarrow as pa
 
+from tidegate.algebra.adaptable import is_adaptable
+from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.python_functions import Registration
 from tidegate.connectors.locations import is_uri
@@ -36,6 +38,7 @@ from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
 from tidegate.runtime.job import DEAD_LETTERS, Job, JobRun, OnRows, Progress
+from tidegate.runtime.quality import QUALITY
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
@@ -404,7 +407,9 @@ def _open_sinks(program: Program, out: str | None, format_: Literal["csv", "json
     if out is None:
         return sinks
     named = {q.name: open_sink(posixpath.join(out, q.name), format=format_) for q in program.queries if q.into is None}
-    reported = [*([SHEDDING] if any(q.may_shed for q in program.queries) else []), DEAD_LETTERS]
+    reported = [SHEDDING] if any(q.may_shed for q in program.queries) else []
+    reported += [QUALITY] if any(is_adaptable(node) for q in program.queries for node in walk(q.plan)) else []
+    reported.append(DEAD_LETTERS)
     return {**sinks, **named, **{name: open_sink(posixpath.join(out, name), format="jsonl") for name in reported}}
 
 

@@ -40,10 +40,15 @@ class Outcome:
     failed: list[FailedMember]
 
 
+Sizes = Mapping[Plan, Sequence[tuple[int, int]]]
+"""The sizes of windows and granularities over time: from each instant on, the size; others have the best one always."""
+
+
 class History(Protocol):
     """The streams, and the rows of any plan over them at any instant."""
 
     given: Elements
+    sizes: Sizes
 
     def members(self, plan: Plan, instant: int) -> list[Member]: ...
 

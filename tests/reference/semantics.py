@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from reference.aggregates import called
 from reference.bags import combined, limited
 from reference.changes import granule, is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
 from reference.many_one import combined_along_edges
-from reference.members import Elements, Member, Outcome, Raw, failed, without_identity
+from reference.members import Elements, Member, Outcome, Raw, Sizes, failed, without_identity
 from reference.similarity import are_alike
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
@@ -81,9 +82,11 @@ def relation_of(plan: Plan, given: Elements, instant: int) -> Relation:
     return relations_of(plan, given, [instant])[instant]
 
 
-def relations_of(plan: Plan, given: Elements, instants: Iterable[int]) -> dict[int, Relation]:
+def relations_of(
+    plan: Plan, given: Elements, instants: Iterable[int], sizes: Sizes = MappingProxyType({})
+) -> dict[int, Relation]:
     """The relations at several instants, over streams whose elements have validities already."""
-    history = Memory(given)
+    history = Memory(given, sizes)
     return {t: Counter(m.values for m in history.members(plan, t)) for t in instants}
 
 
@@ -123,8 +126,8 @@ def failures_of(plan: Plan, given: Elements, instants: Iterable[int]) -> Counter
 class Memory:
     """The streams, and what each operator makes of them at the instants it was asked about."""
 
-    def __init__(self, given: Elements) -> None:
-        self.given = given
+    def __init__(self, given: Elements, sizes: Sizes = MappingProxyType({})) -> None:
+        self.given, self.sizes = given, sizes
         self._known: dict[tuple[int, int], Outcome] = {}
         self._plans: list[Plan] = []  # kept, so that no other plan gets the identity of one of them
 

@@ -18,6 +18,7 @@ def windowed(window: Window, history: History, instant: int) -> list[Member]:
     found = [
         (at, m)
         for at in row_instants(window.source, history.given, first, last)
+        if window.size is None or at >= last + unit - size_at(window, history, at, window.size)
         for m in history.members(window.source, at)
     ]
     if window.whole:
@@ -30,7 +31,16 @@ def counted(window: CountWindow, history: History, instant: int) -> list[Member]
 
     Every row of every instant counts, one after the other also within an instant. What is valid
     until the next row of the group is decided by the last one.
+
+    With a history of sizes, a row of time t counts as long as fewer rows come after it than are in force at t.
     """
+    if window in history.sizes and window.rows is not None:
+        return [
+            Member((at, *m.lineage), m.values, at)
+            for group in _groups(window, history, instant).values()
+            for after, (at, m) in enumerate(reversed(group))
+            if after < size_at(window, history, at, window.rows)
+        ]
     return [m for group in _groups(window, history, instant).values() for m in _last_rows(window, group)]
 
 
@@ -52,8 +62,30 @@ def _last_rows(window: CountWindow, group: list[tuple[int, Member]]) -> list[Mem
 
 
 def coarsened(plan: Granularity, history: History, instant: int) -> list[Member]:
-    """Formula (20.1) at the multiples of the size; between them, what was valid at the last one (algorithm 24)."""
-    return history.members(plan.source, instant // plan.size * plan.size)
+    """Formula (20.1) at the multiples of the size; between them, what was valid at the last one (algorithm 24).
+
+    With a history of sizes, each element has the granules in force at its start.
+    """
+    sizes = {plan.size, *(size for _, size in history.sizes.get(plan, ()))}
+    return [
+        m
+        for size in sorted(sizes)
+        for at in [instant // size * size]
+        for m in history.members(plan.source, at)
+        if len(sizes) == 1 or size_at(plan, history, _start(plan.source, history, m, at), plan.size) == size
+    ]
+
+
+def size_at(plan: Plan, history: History, start: int, best: int) -> int:
+    """The size of a window or granularity for an element with this start."""
+    return next((size for instant, size in reversed(history.sizes.get(plan, ())) if instant <= start), best)
+
+
+def _start(plan: Plan, history: History, member: Member, instant: int) -> int:
+    """The first instant of the element that the member, which is one at this instant, belongs to."""
+    while any(m.lineage == member.lineage for m in history.members(plan, instant - 1)):
+        instant -= 1
+    return instant
 
 
 def changed(plan: Changes, history: History, instant: int) -> list[Member]:

@@ -10,8 +10,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidegate.live.session import LiveSession
+from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import DEAD_LETTERS, Job
+from tidegate.runtime.quality import QUALITY
 from tidegate.runtime.spark.live_runner import LiveSparkRun
 from tidegate.time import BEGINNING, FOREVER
 
@@ -91,17 +93,19 @@ class SteppedSparkRun(LiveSparkRun):
 class SteppedSession(LiveSession):
     """A live session that runs a step when the test asks for it, and collects all results."""
 
-    def __init__(self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
+    def __init__(
+        self, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1, adapt: Adapt | None = None
+    ) -> None:
         self.results, self._is_abandoned = results, False
         self._run: SteppedRun | SteppedSparkRun
-        super().__init__(checkpoint=str(checkpoint), buckets=buckets, **self._settings())
+        super().__init__(checkpoint=str(checkpoint), buckets=buckets, adapt=adapt, **self._settings())
         self._run.repeat_interrupted()
 
     def _settings(self) -> dict[str, Any]:
         return {}
 
     def _start_run(self) -> SteppedRun | SteppedSparkRun:
-        job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
+        job = self._live.make_job(self._sources, self._session.choose_buckets(self._root), self._adapt)
         version = self._live.version
         settings: dict[str, Any] = {"forgotten": version.forgotten, "moved": version.moved}
         settings |= {"on_rows": self._on_rows, "checkpoint": self._root, "between": self._between_steps}
@@ -115,6 +119,11 @@ class SteppedSession(LiveSession):
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
         if name == DEAD_LETTERS:
+            return
+        if name == QUALITY:
+            columns = [each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in rows.columns]
+            changes: Any = zip(*(each.to_pylist() for each in columns), strict=True)
+            self.results.setdefault(name, []).extend(changes)
             return
         start = rows.column(0).cast(pa.int64()).fill_null(BEGINNING).to_pylist()
         end = rows.column(1).cast(pa.int64()).fill_null(FOREVER).to_pylist()
@@ -140,9 +149,16 @@ class SteppedSession(LiveSession):
 class SteppedSparkSession(SteppedSession):
     """A stepped session on Spark."""
 
-    def __init__(self, spark: SparkSession, checkpoint: Path, results: dict[str, list[Row]], buckets: int = 1) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        checkpoint: Path,
+        results: dict[str, list[Row]],
+        buckets: int = 1,
+        adapt: Adapt | None = None,
+    ) -> None:
         self._given = spark
-        super().__init__(checkpoint, results, buckets)
+        super().__init__(checkpoint, results, buckets, adapt)
 
     def _settings(self) -> dict[str, Any]:
         return {"runtime": "spark", "spark": self._given}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.algebra.adaptable import granule_chain, is_adaptable
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
@@ -78,13 +79,16 @@ def describe(plan: Plan) -> str:
         case Window(size=size, slide=slide, whole=whole):
             moving = "" if slide == 1 else f" slide {duration_text(slide)}"
             extended = " of whole elements" if whole else ""
-            return f"Window range {'unbounded' if size is None else duration_text(size)}{moving}{extended}"
+            shrunk = f", at least {duration_text(plan.least)}" if plan.least is not None and is_adaptable(plan) else ""
+            return f"Window range {'unbounded' if size is None else duration_text(size)}{shrunk}{moving}{extended}"
         case CountWindow(rows=rows, slide=slide, keys=keys):
             moving = "" if slide == 1 else f" slide {slide}"
             per = f" by {', '.join(keys)}" if keys else ""
-            return f"Window rows {'unbounded' if rows is None else rows}{moving}{per}"
+            shrunk = f", at least {plan.least}" if is_adaptable(plan) else ""
+            return f"Window rows {'unbounded' if rows is None else rows}{shrunk}{moving}{per}"
         case Granularity(size=size):
-            return f"Granularity {duration_text(size)}"
+            coarsened = f", up to {duration_text(granule_chain(plan)[-1])}" if is_adaptable(plan) else ""
+            return f"Granularity {duration_text(size)}{coarsened}"
         case Coalesce(length=length) if length == WHOLE:
             return "Coalesce"
         case Split(length=length) | Coalesce(length=length):

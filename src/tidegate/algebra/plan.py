@@ -73,6 +73,9 @@ class Window(_SameColumns):
     With `whole`, the window extends each element once, from its first to its last instant. The set of rows at each
     instant is the same, but the number of copies may be smaller. Such windows occur only below operators that see the
     set of rows alone.
+
+    With `least`, a shorter size, the size may change while the query runs, if the window is *adaptable*
+    (`algebra/adaptable.py`): an element gets the size in force at its start. `size` is the best one.
     """
 
     source: Plan
@@ -80,6 +83,7 @@ class Window(_SameColumns):
     slide: int = 1
     span: Span = field(default=NOWHERE, compare=False)
     whole: bool = False
+    least: int | None = None
 
 
 @value
@@ -89,6 +93,9 @@ class CountWindow(_SameColumns):
     With slide A the content changes with every A-th element of the group (PIPES, formula 17.2). Elements are counted
     in time order. Elements of one instant are counted in the order of their values, so that the content does not
     depend on the order of arrival; the last of them determines the content from that instant on.
+
+    With `least`, the number of rows may change while the query runs, as in `Window`: if N rows are in force at the
+    start of an element, it ends at the start of the N-th element after it.
     """
 
     source: Plan
@@ -96,6 +103,7 @@ class CountWindow(_SameColumns):
     slide: int = 1
     keys: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    least: int | None = None
 
 
 @value
@@ -103,11 +111,15 @@ class Granularity(_SameColumns):
     """Time in steps of `size`: the rows valid at a multiple of `size` are valid until the next multiple.
 
     Physically [⌈start/size⌉·size, ⌈end/size⌉·size), if that is not empty (PIPES, algorithm 24).
+
+    With `coarsest`, the size may become coarser while the query runs, as in `Window`: both ends of an element are
+    rounded to the size in force at its start.
     """
 
     source: Plan
     size: int
     span: Span = field(default=NOWHERE, compare=False)
+    coarsest: int | None = None
 
 
 @value

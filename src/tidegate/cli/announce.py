@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tidegate.connectors.locations import is_uri
 from tidegate.runtime.job import DEAD_LETTERS, Job
+from tidegate.runtime.quality import QUALITY
 from tidegate.runtime.shedding import SHEDDING
 
-_OTHER_OUTPUTS = {DEAD_LETTERS: "dead letters", SHEDDING: "figures on shedding"}
+_OTHER_OUTPUTS = {DEAD_LETTERS: "dead letters", SHEDDING: "figures on shedding", QUALITY: "sizes of windows"}
 
 
 def announce(job: Job) -> None:

@@ -12,8 +12,10 @@ import pyarrow as pa
 from tidegate.cli.table import AlignedTable
 from tidegate.connectors.sinks import TextFormat, render
 from tidegate.errors import printable
+from tidegate.expressions.parse.times import instant_text
 from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import sort_by_time
+from tidegate.runtime.quality import QUALITY
 from tidegate.runtime.shedding import SHEDDING, describe_shares
 
 SHOWN_DEAD_LETTERS = 10
@@ -46,6 +48,8 @@ class Printer:
                 self._print_dead_letters(rows)
             elif name == SHEDDING:
                 self._print_shedding(rows)
+            elif name == QUALITY:
+                self._print_quality(rows)
             elif self.format == "table":
                 self.held.setdefault(name, []).append(rows)
                 if sum(b.num_rows for b in self.held[name]) >= self.chunk:
@@ -108,6 +112,16 @@ class Printer:
             said = ": ".join(printable(part) for part in (letter["detail"], letter["row"]) if part is not None)
             print(f"dead letter ({letter['reason']}){_place_text(letter)}: {said}", file=sys.stderr)
         self.dead += rows.num_rows
+
+    def _print_quality(self, rows: pa.RecordBatch) -> None:
+        """Print the changes of sizes; those at the beginning of a run are none."""
+        begins = rows.column("valid_from").cast(pa.int64()).to_pylist()
+        columns = (rows.column(name).to_pylist() for name in ("query", "window", "size", "best", "reason"))
+        for begin, query, window, size, best, reason in zip(begins, *columns, strict=True):
+            if begin is not None:
+                why = f": {reason}" if reason else ""
+                text = f"{window} is {size / best:.2g} times its best size from {instant_text(begin)} on{why}"
+                print(f"quality of {query}: {text}", file=sys.stderr)
 
     def _print_shedding(self, rows: pa.RecordBatch) -> None:
         """Print for each step that shed comparisons the share of results it found."""

@@ -63,15 +63,16 @@ def settling_margin(plan: PhysicalPlan) -> int:
 
 def operators_with_state(plan: PhysicalPlan) -> Iterable[Apply]:
     """Return the parts of a plan that end with an operator with state."""
-    return [p for p in _parts(plan) if isinstance(p, Apply) and p.operator.partition_keys is not None]
+    return [p for p in parts_of(plan) if isinstance(p, Apply) and p.operator.partition_keys is not None]
 
 
 def streams_read(plan: PhysicalPlan) -> frozenset[str]:
     """Return the source streams and tables that a plan reads."""
-    return frozenset(part.stream for part in _parts(plan) if isinstance(part, Read))
+    return frozenset(part.stream for part in parts_of(plan) if isinstance(part, Read))
 
 
-def _parts(plan: PhysicalPlan) -> Collection[PhysicalPlan]:
+def parts_of(plan: PhysicalPlan) -> Collection[PhysicalPlan]:
+    """Return the operators and reads of a plan, each with all below it, once."""
     found: dict[PhysicalPlan, None] = {}
     waiting = [plan]
     while waiting:

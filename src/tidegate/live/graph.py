@@ -23,6 +23,7 @@ from tidegate.live.runs import RunCallbacks, start_live_run
 from tidegate.live.state import LiveProgram, recover_program
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.codec import from_json
+from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
@@ -44,8 +45,8 @@ class LiveGraph:
     Its program changes between two steps: a version is recorded, then the run goes on with the job of that version.
     """
 
-    def __init__(self, root: str, session: Session) -> None:
-        self._root, self._session = root, session
+    def __init__(self, root: str, session: Session, adapt: Adapt | None = None) -> None:
+        self._root, self._session, self._adapt = root, session, adapt
         self._changing = threading.Lock()
         self._ready = threading.Event()
         self._is_committing = False
@@ -124,7 +125,7 @@ class LiveGraph:
 
         `held` has the elements that new stages hold from their beginning.
         """
-        job = after.make_job(self._sources, self._run.job.buckets)
+        job = after.make_job(self._sources, self._run.job.buckets, self._adapt)
         after = after.with_states(StateStore(self._root), job, held)
         self._is_committing = True
         self._checkpoint.write_program(after.version.version, self._encoder.encode(after.version))
@@ -182,7 +183,7 @@ class LiveGraph:
         return live
 
     def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
-        job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root))
+        job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root), self._adapt)
         StateStore(self._root).keep_stages(job.graph.numbers)
         callbacks = RunCallbacks(self._on_rows, self._between_steps, self._feeds.has_reader)
         return start_live_run(job, self._session, self._root, self._live.version, callbacks)

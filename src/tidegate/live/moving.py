@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.live.exactness import operators_with_state
+from tidegate.live.exactness import operators_with_state, parts_of
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.operator import (
     NO_STATE,
+    Adjustable,
     Chunks,
     HoldsElements,
     MovesTime,
+    Operator,
     PairLimited,
     TooManyPairs,
 )
@@ -53,6 +55,13 @@ def check_movable(*plans: PhysicalPlan) -> None:
         for part in operators_with_state(plan):
             if not isinstance(part.operator, HoldsElements):
                 raise CannotMove(f"'{part.operator.describe()}' keeps more than the rows of its inputs")
+        # How far such a granularity moves watermarks depends on its history.
+        if any(isinstance(part, Apply) and _may_coarsen(part.operator) for part in parts_of(plan)):
+            raise CannotMove("a granularity of the query may change")
+
+
+def _may_coarsen(operator: Operator) -> bool:
+    return isinstance(operator, MovesTime) and isinstance(operator, Adjustable) and operator.adjusted_by is not None
 
 
 def begin_of_move(old: PhysicalPlan, new: PhysicalPlan, watermarks: Mapping[str, int]) -> int:

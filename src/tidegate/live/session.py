@@ -34,9 +34,11 @@ from tidegate.live.program import LiveQuery
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
+from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.outputs import dead_letter_schema
+from tidegate.runtime.quality import QUALITY, quality_schema
 from tidegate.runtime.state import StateSize
 from tidegate.session import RuntimeName, Session
 from tidegate.time import EARLIEST
@@ -61,6 +63,9 @@ class LiveSession(LiveGraph):
         As for `tidegate.Session`.
     allowed_paths
         Folders, or beginnings of URIs, in which sources and sinks may be. By default they may be anywhere.
+    adapt
+        Decides the sizes of windows and granularities with a range of sizes, after each step. Without it, each has its
+        best size.
     reoptimize
         Whether queries move to better plans by themselves, as ``OPTIMIZE QUERY`` moves them, when the rates of their
         sources show that another order of joins would cost two thirds as much, or less.
@@ -76,10 +81,11 @@ class LiveSession(LiveGraph):
         buckets: int | None = None,
         allowed_paths: Sequence[str] | None = None,
         reoptimize: bool = True,
+        adapt: Adapt | None = None,
     ) -> None:
         self.allowed_paths = allowed_paths
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
-        super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets))
+        super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets), adapt)
         self._plans = (
             PlanWatch(self._rows_of_sources, self._run.advise_on_joins, lambda: self._live, self._move_query)
             if reoptimize
@@ -147,10 +153,15 @@ class LiveSession(LiveGraph):
         )
 
     def subscribe(self, name: str) -> ResultFeed:
-        """Return the results of a query from now on; "dead_letters" has the rows that could not be processed."""
+        """Return the results of a query from now on.
+
+        "dead_letters" has the rows that could not be processed, "quality" the sizes of windows that change.
+        """
         with self._changing:
             if name == DEAD_LETTERS:
                 feed = ResultFeed(dead_letter_schema())
+            elif name == QUALITY:
+                feed = ResultFeed(quality_schema())
             else:
                 query = self._find_query(name)
                 if self._live.query(query.name).is_view:
@@ -187,6 +198,11 @@ class LiveSession(LiveGraph):
         """Return what operators do, how fast sources are and where time goes, in all queries or in one."""
         with self._changing:
             return self._run.metadata(None if name is None else self._find_query(name).name)
+
+    def quality(self) -> pa.Table:
+        """Return the sizes in force of windows and granularities with a range of sizes, and those from later on."""
+        with self._changing:
+            return self._run.quality()
 
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         """Return the size of the state of each operator in each bucket. Never waits."""

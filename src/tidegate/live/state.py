@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 
-from tidegate.algebra.plan import Plan, Scan
+from tidegate.algebra.adaptable import is_adaptable
+from tidegate.algebra.plan import Plan, Scan, walk
 from tidegate.catalog.catalog import AlterQuery, Catalog, Program, Query
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
@@ -25,6 +26,7 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.validities import ClipOperator
+from tidegate.runtime.adaptation import Adapt, adjusted_windows
 from tidegate.runtime.bucket_step import reach_of_stage
 from tidegate.runtime.compile import compile_phase, query_identity, report_changes, source_stream_of
 from tidegate.runtime.cut_stages import StageKey
@@ -49,6 +51,8 @@ class CompiledPhase:
 
     query: Query
     optimized: Plan
+    given: Plan
+    """The plan before it was made of known subplans."""
     physical: PhysicalPlan
     identity: str
     used: frozenset[int]
@@ -58,6 +62,8 @@ class CompiledPhase:
     """Parts of the plan that end with an operator with state."""
     streams: frozenset[str]
     """Streams and tables that it reads."""
+    is_adaptable: bool = False
+    """Whether the size of any of its windows may change."""
 
 
 @value
@@ -140,7 +146,7 @@ class LiveProgram:
             compiled={number: self.compiled[number] for number in sorted(kept)},
         )
 
-    def make_job(self, sources: Mapping[str, Source], buckets: int) -> Job:
+    def make_job(self, sources: Mapping[str, Source], buckets: int, adapt: Adapt | None = None) -> Job:
         """Return the job that runs all phases."""
         numbers, plans = self.stage_numbers(), {p.number: self.live_plan(p) for p in self.running_phases()}
         streams = frozenset(s for phase in plans for s in self.compiled[phase].streams)
@@ -155,7 +161,11 @@ class LiveProgram:
             if phase.end < FOREVER
         }
         opened = {stream: sources[stream] for stream in graph.streams}
-        return Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
+        phases = ((phase.query, self.compiled[phase.number]) for phase in self.running_phases())
+        known = [(query, compiled) for query, compiled in phases if compiled.is_adaptable]
+        adjusted = adjusted_windows([(q, c.optimized) for q, c in known], [(q, c.given) for q, c in known])
+        job = Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
+        return replace(job, adjusted=adjusted, adapt=adapt)
 
     def with_states(self, store: StateStore, job: Job, held: HeldElements) -> LiveProgram:
         """Write the states of new stages that hold elements from their beginning; return the program that has them."""
@@ -205,7 +215,9 @@ def compile_live(
     parts = tuple(operators_with_state(compiled.physical))
     identity, keys = query_identity(compiled), stage_keys(plan)
     streams = streams_read(compiled.physical)
-    return CompiledPhase(query, compiled.optimized, compiled.physical, identity, used, keys, parts, streams)
+    plans = compiled.optimized, compiled.own_plan, compiled.physical
+    may_change = any(is_adaptable(node) for node in walk(compiled.optimized))
+    return CompiledPhase(query, *plans, identity, used, keys, parts, streams, may_change)
 
 
 def recover_program(version: ProgramVersion, table: SubplanTable) -> tuple[LiveProgram, tuple[TidegateWarning, ...]]:

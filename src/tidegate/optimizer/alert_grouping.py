@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tidegate.algebra.adaptable import worst_sizes
 from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Filter, Map, Output, Plan, rewrite, walk
 from tidegate.algebra.threshold_alert import NUMBER, Alert
@@ -31,7 +32,11 @@ class _AlertGroup:
         found: dict[int, int] = {}
         for which, plan in enumerate(join.inputs):
             same = [
-                at for at, own in enumerate(self.inputs) if at not in found.values() and plan_key(own) == plan_key(plan)
+                at
+                for at, own in enumerate(self.inputs)
+                if at not in found.values()
+                and plan_key(own) == plan_key(plan)
+                and worst_sizes(own) == worst_sizes(plan)
             ]
             same = [
                 at for at in same if _positions(self.inputs[at], self.keys[at]) == _positions(plan, join.keys[which])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.algebra.adaptable import worst_sizes
 from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Output, Plan, SemiJoin
 from tidegate.algebra.properties.keys import equal_columns
 from tidegate.expressions.nodes import Call, Column, Expression, conjunction, conjuncts
@@ -27,7 +28,7 @@ def _extreme_rows(left: Plan, right: Plan, predicate: Expression) -> Filter | No
     if made is None or len(partner) != len(conjuncts(predicate)) or set(partner) != set(right.schema.names):
         return None
     aggregate, names = made
-    if plan_key(left) != plan_key(aggregate.source):
+    if plan_key(left) != plan_key(aggregate.source) or worst_sizes(left) != worst_sizes(aggregate.source):
         return None
     same = dict(zip(aggregate.source.schema.names, left.schema.names, strict=True))
     (call,) = aggregate.calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Stamp, Validity, Window
 from tidegate.algebra.properties import is_chronon
@@ -83,6 +84,8 @@ def _origin_of_count_window(window: CountWindow) -> Origin | str:
         return "its window of rows moves in steps"
     if window.rows is None:
         return "its window has all rows"
+    if is_adaptable(window):
+        return "the number of rows of its window may change"
     return (
         find_origin(window.source)
         if is_chronon(window.source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.plan import (
     Aggregate,
     Coalesce,
@@ -63,7 +64,8 @@ def drop_coalesce_below_window(plan: Plan) -> Plan | None:
 def merge_granularities(plan: Plan) -> Plan | None:
     match plan:
         case Granularity(source=Granularity(source=source, size=inner), size=outer) if outer % inner == 0:
-            return replace(plan, source=source)
+            # The outer size of an adaptable granularity is that at the start that the inner one gives.
+            return None if is_adaptable(plan) else replace(plan, source=source)
     return None
 
 
@@ -72,7 +74,9 @@ def push_granularity_down(plan: Plan) -> Plan | None:
     # Near the sources it saves the operators above it most instants. Filters save even more, so they go below it.
     match plan:
         case Granularity(source=below, size=size, span=span) if _commutes(below):
-            return with_inputs(below, tuple(Granularity(each, size, span) for each in inputs(below)))
+            # An adaptable one stands above maps and unions alone, which leave the starts of elements as they are.
+            coarsest = plan.coarsest if is_adaptable(plan) else None
+            return with_inputs(below, tuple(Granularity(each, size, span, coarsest) for each in inputs(below)))
     return None
 
 

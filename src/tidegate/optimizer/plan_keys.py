@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
+from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
@@ -44,12 +45,13 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
     match plan:
         case Scan(stream=stream, schema=schema, validity=validity):
             return ("scan", stream, schema, validity)
+        # Queries that differ in the worst size alone share one window, whose size stays within the bounds of all.
         case Window(size=size, slide=slide, whole=whole):
-            return ("window", size, slide, whole)
+            return ("window", size, slide, whole, is_adaptable(plan))
         case CountWindow(rows=rows, slide=slide, keys=keys):
-            return ("count window", rows, slide, tuple(at[k] for k in keys))
+            return ("count window", rows, slide, tuple(at[k] for k in keys), is_adaptable(plan))
         case Granularity(size=size):
-            return ("granularity", size)
+            return ("granularity", size, is_adaptable(plan))
         case Split(length=length):
             return ("split", length)
         case Coalesce(length=length):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Distinct, Join, Map, Plan, Window, walk
 from tidegate.algebra.properties import is_chronon
@@ -69,7 +70,7 @@ def _build_threshold_join(
 def _source_and_duration(plan: Plan) -> tuple[Plan, int] | None:
     """Return a plan whose elements are valid for one chronon, and how long the given plan keeps them valid."""
     match plan:
-        case Window(source=source, size=int(size), slide=1) if is_chronon(source):
+        case Window(source=source, size=int(size), slide=1) if is_chronon(source) and not is_adaptable(plan):
             return source, size
     return (plan, CHRONON) if is_chronon(plan) else None
 

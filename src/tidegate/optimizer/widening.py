@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
+from tidegate.algebra.adaptable import is_adaptable, worst_size, worst_sizes
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -75,7 +76,7 @@ def shape(plan: Plan) -> Hashable:
         case Scan(stream=stream):
             return stream
         case Window(size=size, slide=slide):
-            return ("window", size, slide, shape(plan.source))
+            return ("window", size, slide, is_adaptable(plan) and plan.least, shape(plan.source))
         case _:
             return (type(plan).__name__, *map(shape, inputs(plan)))
 
@@ -101,12 +102,14 @@ def _widen(plan: Plan, other: Plan, taken: set[str]) -> Widened | None:
             return Widened(with_inputs(plan, (found.plan,)), {**found.places, other.column: plan.column})
         case _, Filter() if is_safe(other.predicate):
             return _widen_filter(plan, other, taken)
+        case Window() | Granularity(), _ if is_adaptable(plan) and worst_size(plan) != worst_size(other):
+            return None  # a wide plan must not lose the bounds of a query
         case Filter() | Window() | Granularity() | Split() | Join() | SemiJoin() | KeyedJoin(), _ if type(plan) is type(
             other
         ):
             # These only pass on the columns that they do not read.
             return _widen_inputs(plan, other, taken)
-        case _ if plan_key(plan) == plan_key(other):
+        case _ if plan_key(plan) == plan_key(other) and worst_sizes(plan) == worst_sizes(other):
             return Widened(plan, dict(zip(other.schema.names, plan.schema.names, strict=True)))
     return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from tidegate.algebra.adaptable import granule_chain
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
@@ -38,6 +39,7 @@ from tidegate.algebra.properties import granule, have_common_validities, is_chro
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
+from tidegate.optimizer.quality import size_key
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
 from tidegate.physical.stateless.operators import FilterOperator, MapOperator, UnionOperator, WindowOperator
@@ -64,13 +66,14 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return Apply(MapOperator(outputs), (lower(source, emit=emit),))
         case Window(source=source, size=size, slide=slide, whole=whole):
             below = lower(source, emit=Emit.SETTLED) if whole else _lower_to_instants(source)
-            return Apply(WindowOperator(plan.schema, size, slide, granule(source)), (below,))
+            return Apply(WindowOperator(plan.schema, size, slide, granule(source), size_key(plan)), (below,))
         case CountWindow(source=source, rows=None, slide=1):
             return Apply(WindowOperator(plan.schema, None, 1, granule(source)), (_lower_to_instants(source),))
         case CountWindow():
             return _lower_count_window(plan, emit)
         case Granularity(source=source, size=size):
-            return Apply(GranularityOperator(plan.schema, size), (lower(source, emit=emit),))
+            operator = GranularityOperator(plan.schema, size, size_key(plan), granule_chain(plan)[-1])
+            return Apply(operator, (lower(source, emit=emit),))
         case Split(source=source, length=length):
             return Apply(SplitOperator(plan.schema, length), (lower(source, emit=Emit.SETTLED),))
         case Stamp(source=source, column=column):
@@ -172,7 +175,7 @@ def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[Aggregate
 def _lower_count_window(plan: CountWindow, emit: Emit) -> PhysicalPlan:
     from tidegate.physical.relation.count_window import CountWindowOperator
 
-    operator = CountWindowOperator(plan.schema, plan.rows, plan.slide, plan.keys, emit)
+    operator = CountWindowOperator(plan.schema, plan.rows, plan.slide, plan.keys, emit, size_key(plan))
     return Apply(operator, (_lower_to_instants(plan.source),))
 
 

@@ -18,6 +18,7 @@ from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
 from tidegate.runtime.stage import Address, Placement, Stage, StageStep, StepContext, ToQuery
@@ -52,6 +53,8 @@ class Inbox:
     directives: Directives = field(default_factory=lambda: NO_DIRECTIVES)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Number of raw rows of each source stream so far, including this step."""
+    sizes: SizeHistories = field(default_factory=lambda: NO_SIZES)
+    """Histories of the sizes of windows and granularities."""
 
     def copy(self) -> Inbox:
         """Return an inbox that can be filled without changing this one."""
@@ -128,14 +131,21 @@ def merge_reaches(known: Mapping[str, int], more: Iterable[tuple[str, int]]) -> 
 
 
 def run_readers(
-    graph: StageGraph, stream: str, batch: Batch, buckets: int, only: Collection[int] | None = None
+    graph: StageGraph,
+    stream: str,
+    batch: Batch,
+    buckets: int,
+    only: Collection[int] | None = None,
+    *,
+    sizes: SizeHistories = NO_SIZES,
 ) -> Outbox:
     """Run the stages that read a source stream over its new elements; `only` selects some of them by number."""
     outbox, placement = Outbox(), Placement(buckets=buckets)
+    context = StepContext(placement, sizes=sizes)
     for stage in graph.readers[stream]:
         if only is not None and stage.number not in only:
             continue
-        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0], StepContext(placement))
+        step = stage.step(NO_STATE, [batch.select(stage.port_schemas[0].names)], [0], context)
         outbox.send(stage, step, placement)
     return outbox
 
@@ -148,7 +158,7 @@ def run_stage(stage: Stage, state: Chunks, inbox: Inbox, outbox: Outbox, placeme
         inputs.append(concat([Batch.empty(schema), *inbox.batches.get(address, [])]))
         watermarks.append(inbox.watermarks[address])
     directives = directives_for_stage(stage, inbox.directives) if inbox.directives else {}
-    step = stage.step(state, inputs, watermarks, StepContext(placement, directives, inbox.arrived))
+    step = stage.step(state, inputs, watermarks, StepContext(placement, directives, inbox.arrived, inbox.sizes))
     outbox.send(stage, step, placement, inbox.bucket)
     outbox.reports += [reports_of(stage, step)] if step.reports else []
     return step.state
@@ -159,13 +169,13 @@ def runs_in(stage: Stage, bucket: int) -> bool:
     return bucket == 0 or not stage.is_single
 
 
-def source_marks(graph: StageGraph, watermarks: Mapping[str, int]) -> list[PortWatermark]:
+def source_marks(
+    graph: StageGraph, watermarks: Mapping[str, int], sizes: SizeHistories = NO_SIZES
+) -> list[PortWatermark]:
     """Return the marks that stages which read source streams send, given the streams' watermarks."""
     marks: list[PortWatermark] = []
     for stream, stage in graph.stream_readers:
-        mark = watermarks[stream]
-        for operator in stage.time_movers:
-            mark = operator.watermark_after(mark)
+        mark = stage.watermark_after(watermarks[stream], sizes)
         marks += [PortWatermark(address, mark) for address in stage.addresses]
     return marks
 

@@ -25,6 +25,7 @@ from tidegate.connectors.locations import file_system
 from tidegate.connectors.ranges import SourcePosition, SourceRange
 from tidegate.errors import DataError
 from tidegate.physical.common.codec import Json, from_json, to_json
+from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.position_log import (
     PositionFile,
     PositionLog,
@@ -79,6 +80,10 @@ class Record:
     """The largest end of an element that a stage or a query gave so far; only in a live graph."""
     flushed: tuple[int, ...] = ()
     """Numbers of the phases whose held-back results were emitted."""
+    sizes: Mapping[str, SizeHistory] = field(default_factory=dict)
+    """Histories of the sizes of windows and granularities, for the next step."""
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The queries that read each of these, and whose rows on quality were published."""
 
 
 @dataclass(slots=True)

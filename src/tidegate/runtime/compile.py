@@ -29,6 +29,7 @@ from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
+from tidegate.runtime.adaptation import adjusted_windows
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
 from tidegate.runtime.stage_graph import StageGraph
@@ -45,6 +46,12 @@ class CompiledQuery:
     physical: PhysicalPlan
     plain_reasons: tuple[str, ...] = ()
     """Reasons why joins are plain although they could be keyed joins or similarity joins, or could shed."""
+    given: Plan | None = None
+    """The optimised plan before subplans were shared; it has the query's own bounds of sizes."""
+
+    @property
+    def own_plan(self) -> Plan:
+        return self.given or self.optimized
 
 
 @deep_recursion()
@@ -63,8 +70,9 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
             rules,
             report_changes(query, _lower_query(query, plan)),
             _plain_join_reasons(plan, program.settings, query.shedding),
+            given,
         )
-        for query, plan, (_, rules) in zip(program.queries, plans, optimized, strict=True)
+        for query, plan, (given, rules) in zip(program.queries, plans, optimized, strict=True)
     )
     return compiled, cut_into_stages([(c.query.name, c.physical) for c in compiled])
 
@@ -82,7 +90,7 @@ def compile_phase(
     _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
     shared, used = known.share_plan(optimized, owner, once=_emission(query) is Emit.ENDED, replaced=advice.replaced)
     reasons = _plain_join_reasons(shared, program.settings, query.shedding)
-    return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons), used
+    return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons, optimized), used
 
 
 def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
@@ -162,7 +170,10 @@ def compile_job(
     awaited = {s: place for s, place in places.items() if place is not None}
     identity = _identity(compiled, {s: source.stream for s, source in opened.items()})
     warnings = idle_shedding_warnings(program, compiled)
-    return Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited)
+    adjusted = adjusted_windows(
+        [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
+    )
+    return Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
 
 
 @deep_recursion()

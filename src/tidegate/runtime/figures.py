@@ -162,6 +162,9 @@ class PhaseClock:
         for phase, seconds in other.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
+    def so_far(self) -> StepPhases:
+        return StepPhases(**self.seconds)
+
     def take(self) -> StepPhases:
         """Return the phases so far, and start again."""
         phases, self.seconds = StepPhases(**self.seconds), {}

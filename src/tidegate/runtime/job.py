@@ -20,6 +20,7 @@ from tidegate.connectors.source import version_of
 from tidegate.connectors.time_values import Spread, unlikely_unit_warning
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.control import Losses
+from tidegate.runtime.adaptation import Adapt, AdjustedWindows
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, total_losses
 from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, StepPhases
@@ -70,6 +71,10 @@ class Job:
     """Phases of a live graph that end, by number."""
     most_pairs: int = MOST_PAIRS
     """A step in which a join makes more pairs than this runs in pieces."""
+    adjusted: AdjustedWindows = field(default_factory=dict)
+    """Windows and granularities whose size may change, by the keys of their histories."""
+    adapt: Adapt | None = None
+    """Hook that decides sizes after each step; without it, they are always the best ones."""
 
     def decoder(self, stream: str) -> Decoder:
         return self.sources[stream].decoder(self.graph.columns(stream))
@@ -135,6 +140,11 @@ class Job:
         return tuple(s for s in self.graph.streams if self.sources[s].stream.is_timed_by_arrival)
 
 
+def instant_after(job: Job, key: str, watermarks: Mapping[str, int]) -> int:
+    """Return the first instant at which a change of a window's size may take effect, given the newest watermarks."""
+    return job.adjusted[key].instant_after(watermarks, job.delays)
+
+
 def clear_sinks(sinks: Mapping[str, FileSink]) -> None:
     """Remove everything that an earlier run published, because a run from the beginning publishes it again."""
     for sink in sinks.values():
@@ -153,7 +163,7 @@ def remove_final_results(sinks: Mapping[str, FileSink]) -> None:
 
 
 OnRows = Callable[[str, pa.RecordBatch], None]
-"""Callback that takes the name of an output (a query, `DEAD_LETTERS` or "shedding") and its rows."""
+"""Callback that takes the name of an output (a query, `DEAD_LETTERS`, "shedding" or "quality") and its rows."""
 
 
 IsWanted = Callable[[str], bool]

@@ -99,6 +99,8 @@ def fit_record(record: Record, job: Job, forgotten: Mapping[str, int], moved: Mo
         arrived={**dict.fromkeys(job.graph.streams, 0), **_without(record.arrived, gone)},
         control=records_of_stages(record.control, numbers),
         flushed=tuple(number for number in record.flushed if number in job.endings),
+        sizes={key: each for key, each in record.sizes.items() if key in job.adjusted},
+        readers={key: each for key, each in record.readers.items() if key in job.adjusted},
     )
     return moved.add_to(fitted, job.graph)
 

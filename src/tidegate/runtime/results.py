@@ -7,6 +7,7 @@ import pyarrow as pa
 from tidegate.catalog.catalog import Query
 from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import dead_letter_schema, query_schema
+from tidegate.runtime.quality import QUALITY, quality_schema
 from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA
 from tidegate.time import TimeFormat
 
@@ -26,6 +27,9 @@ class Results:
 
     def shedding_table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches.get(SHEDDING, []), schema=SHEDDING_SCHEMA)
+
+    def quality_table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches.get(QUALITY, []), schema=quality_schema(self.times))
 
     def dead_letter_table(self) -> pa.Table:
         return pa.Table.from_batches(self.batches.get(DEAD_LETTERS, []), schema=dead_letter_schema(self.times))

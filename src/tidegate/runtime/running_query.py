@@ -107,6 +107,11 @@ class RunningQuery:
         self._ensure_readable(partial=partial)
         return self._results.shedding_table()
 
+    def quality(self, *, partial: bool = False) -> pa.Table:
+        """Return which sizes the windows and granularities with a range of sizes had, and from when on."""
+        self._ensure_readable(partial=partial)
+        return self._results.quality_table()
+
     def to_pandas(self, name: str | None = None, *, partial: bool = False) -> pd.DataFrame:
         """Return the results as a pandas DataFrame."""
         if find_spec("pandas") is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.errors import DataError
 
-FORMAT = 4
+FORMAT = 5
 """Format number of all files of a checkpoint. Increase it when records, state files or operator states change."""
 
 RESTORE = "restore the file from a copy, or start from the beginning with an empty checkpoint folder"
@@ -29,7 +29,7 @@ def seal(content: Mapping[str, Any], format_: int = FORMAT) -> bytes:
     Examples
     --------
     >>> seal({"step": 3})
-    b'{"format": 4, "crc32": "0fcc8947", "content": {"step": 3}}\n'
+    b'{"format": 5, "crc32": "9469c528", "content": {"step": 3}}\n'
     """
     return _enclose(format_, json.dumps(content).encode())
 

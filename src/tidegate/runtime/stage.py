@@ -26,6 +26,7 @@ from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.physical.common.operator import (
     NO_STATE,
+    Adjustable,
     BucketAware,
     Chunks,
     MovesTime,
@@ -33,7 +34,9 @@ from tidegate.physical.common.operator import (
     PairLimited,
     Steered,
     Step,
+    adjust_operator,
 )
+from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.figures import OperatorFigures
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING
@@ -132,16 +135,19 @@ class PlacedOperator(NamedTuple):
     is_steered: bool = False
     is_keyed: bool = False
     """Whether it has state, which is partitioned."""
+    is_adjustable: bool = False
+    """Whether its size may change."""
 
 
 @value
 class StepContext:
-    """Input of a stage's operators besides elements: the placement, directives by operator number, and rows arrived."""
+    """Input of a stage's operators besides elements: placement, directives by operator number, rows arrived, sizes."""
 
     placement: Placement = Placement()
     directives: Mapping[int, Directive] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=Counter)
     """Number of raw rows of each source stream so far, including this step."""
+    sizes: SizeHistories = field(default_factory=lambda: NO_SIZES)
 
 
 @dataclass(slots=True, eq=False)
@@ -273,6 +279,8 @@ class Stage:
             if placed.is_steered:
                 steered = cast("Steered[Directive, Report, ControlRecord]", operator)
                 operator = steered.with_directive(context.directives.get(number), context.arrived)
+            elif placed.is_adjustable:
+                operator = adjust_operator(operator, context.sizes)
             began = perf_counter()
             step = operator.step(
                 states.get(number, NO_STATE), [batch for batch, _ in below], [mark for _, mark in below]
@@ -283,9 +291,14 @@ class Stage:
         return made
 
     @cached_property
-    def time_movers(self) -> tuple[MovesTime, ...]:
-        """Operators that move the watermark, in a stage with one port, one outlet and no state."""
+    def _time_movers(self) -> tuple[Operator, ...]:
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, MovesTime))
+
+    def watermark_after(self, watermark: int, sizes: SizeHistories) -> int:
+        """Return the watermark of the output of a stage with one port, one outlet and no state."""
+        for each in self._time_movers:
+            watermark = cast("MovesTime", adjust_operator(each, sizes)).watermark_after(watermark)
+        return watermark
 
 
 class _NumberedNodes(NamedTuple):
@@ -328,7 +341,9 @@ def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: 
         operator = operator.for_bucket(placement.bucket, placement.buckets)
     if placement.most_pairs is not None and isinstance(operator, PairLimited):
         operator = operator.with_pair_limit(placement.most_pairs)
-    return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), operator.partition_keys is not None)
+    is_adjustable = isinstance(operator, Adjustable) and operator.adjusted_by is not None
+    is_keyed = operator.partition_keys is not None
+    return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), is_keyed, is_adjustable)
 
 
 def _split_by_operator(state: Chunks) -> Mapping[int, Chunks]:

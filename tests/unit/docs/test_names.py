@@ -29,6 +29,8 @@ PARTICIPLES_ALLOWED = {
     "ordered": "a rule of the grammar",
     "closed": "the state of a feed, as that of a file",
     "_left": "the function LEFT of SQL",
+    "changed": "a history as a change makes it",
+    "trimmed": "a history as trimming makes it",
 }
 
 MOST_ARGUMENTS = 8

@@ -110,6 +110,8 @@ def ends_in_order(plan: Plan) -> bool:
     if is_chronon(plan):
         return True
     match plan:
+        case Window(least=int()) | CountWindow(least=int()) | Granularity(coarsest=int()):
+            return False  # an element may get a smaller size than the one before it (erratum E-44)
         case Filter(source=source) | Map(source=source) | Stamp(source=source) | Granularity(source=source):
             return ends_in_order(source)
         case Split(source=source, length=length):
@@ -163,8 +165,8 @@ def validity_extent(plan: Plan) -> ValidityExtent:
             return _extend(validity_extent(source), -(-size // slide) * slide - CHRONON)
         case CountWindow(rows=rows):
             return _GROWS if rows is None else _STAYS
-        case Granularity(source=source, size=size):
-            known = validity_extent(source)
+        case Granularity(source=source):
+            known, size = validity_extent(source), plan.coarsest or plan.size
             return known if known.length is None else replace(known, length=-(-known.length // size) * size)
         case Split(source=source, length=length):
             known = validity_extent(source)

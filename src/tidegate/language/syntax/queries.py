@@ -14,7 +14,7 @@ from tidegate.values import value
 class WindowClause:
     """A window by time: its length in microseconds (None: for ever), and the step in which it moves.
 
-    `least` is the MIN of the clause; it has no effect, and the binder warns. Keys are checked, but change nothing.
+    `least` is the MIN of the clause. Keys are checked, but change nothing.
     """
 
     size: int | None
@@ -37,7 +37,7 @@ class RowsClause:
 
 @value
 class GranularityClause:
-    """Steps of time in microseconds; `coarsest` has no effect, and the binder warns."""
+    """Steps of time in microseconds, between the size, which is the finest, and `coarsest`."""
 
     size: int
     span: Span

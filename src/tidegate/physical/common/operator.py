@@ -19,6 +19,7 @@ import pyarrow as pa
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
+from tidegate.physical.common.sizes import SizeHistories, SizeHistory
 from tidegate.schema import Schema
 
 Directive_contra = TypeVar("Directive_contra", bound=Directive, contravariant=True)
@@ -94,6 +95,20 @@ class MovesTime(Protocol):
 
 
 @runtime_checkable
+class Adjustable(Protocol):
+    """Operator whose size may change while a query runs: the size of a window or of a granule."""
+
+    @property
+    def adjusted_by(self) -> str | None:
+        """Key of the history of its size, equal for equal operators over equal inputs; None if the size is fixed."""
+        ...
+
+    def with_sizes(self, history: SizeHistory) -> Operator:
+        """Return the operator that gives each element the size in force at its start."""
+        ...
+
+
+@runtime_checkable
 class LooksBack(Protocol):
     """Operator whose output at an instant also depends on its input at earlier instants."""
 
@@ -122,6 +137,14 @@ class NeedsWarmUp(Protocol):
     def warm_up(self) -> None:
         """Compile or load the kernels."""
         ...
+
+
+def adjust_operator(operator: Operator, sizes: SizeHistories) -> Operator:
+    """Return an operator with the history of its size, if there is one."""
+    if not sizes or not isinstance(operator, Adjustable) or operator.adjusted_by is None:
+        return operator
+    history = sizes.get(operator.adjusted_by)
+    return operator if history is None else operator.with_sizes(history)
 
 
 class ControlTypes(NamedTuple):

@@ -16,11 +16,20 @@ from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.schedule import Schedule
 from tidegate.physical.common.kernels.time_order import sort_in_time_order
 from tidegate.physical.common.operator import Chunks, PartitionKeys, Step
-from tidegate.physical.relation.kernels.count_window import ALL, CountWindowResult, GroupCounts, count_windows
+from tidegate.physical.common.sizes import SizeHistory
+from tidegate.physical.relation.kernels.count_window import (
+    ALL,
+    CountWindowResult,
+    GroupCounts,
+    VaryingResult,
+    count_varying_windows,
+    count_windows,
+    leaves_of_fixed_window,
+)
 from tidegate.schema import Schema
 from tidegate.time import FOREVER
 
-_FUTURES, _GROUPS, _ELEMENTS, _SINCE = "futures", "groups", "elements", "since"
+_FUTURES, _GROUPS, _ELEMENTS, _SINCE, _LEAVES = "futures", "groups", "elements", "since", "leaves"
 _COUNT, _SIZE = "count", "size"
 
 
@@ -36,6 +45,9 @@ class CountWindowOperator:
     slide: int
     keys: tuple[str, ...]
     emit: Emit
+    adjusted_by: str | None = None
+    sizes: SizeHistory | None = None
+    """Numbers of rows over time; None: always `rows`, which is the largest one."""
 
     @property
     def partition_keys(self) -> PartitionKeys:
@@ -44,6 +56,9 @@ class CountWindowOperator:
     @property
     def looks_back(self) -> int | None:
         return None
+
+    def with_sizes(self, history: SizeHistory) -> CountWindowOperator:
+        return replace(self, sizes=history)
 
     def describe(self) -> str:
         reach = "all elements" if self.rows is None else f"last {self.rows} elements"
@@ -73,7 +88,13 @@ class CountWindowOperator:
         remembered = GroupCounts(table.counts, table.sizes, memory.not_emitted)
         rows = ALL if self.rows is None else self.rows
         cut, early = self.emit is Emit.SETTLED, self.emit is Emit.EARLY
-        counted = count_windows(remembered, arrived, rows, self.slide, watermark, cut, early)
+        counted: CountWindowResult | VaryingResult
+        if self.rows is None or (self.sizes is None and memory.leaves is None):
+            counted = count_windows(remembered, arrived, rows, self.slide, watermark, cut, early)
+        else:
+            windows = np.full(len(due), rows) if self.sizes is None else self.sizes.at(due.start)
+            leaves = leaves_of_fixed_window(*remembered[:2], self.rows) if memory.leaves is None else memory.leaves
+            counted = count_varying_windows(remembered, leaves, arrived, windows, watermark, cut, early)
         columns = concat_columns([memory.elements, due.columns])
         output = Batch(counted.start, counted.end, take(columns, counted.rows))
         return _state_after(memory, table, arrived.bounds, counted, columns, watermark), output
@@ -109,19 +130,22 @@ class CountWindowState:
     groups: CountWindowGroups
     elements: pa.RecordBatch
     since: Ints | None
+    leaves: Ints | None
+    """Numbers of the elements with which kept ones end; None if all windows had the same size so far."""
     chunks: Chunks
-    """Chunks of groups, elements and since, as loaded or as changed by the step."""
+    """Chunks of groups, elements, since and leaves, as loaded or as changed by the step."""
 
     @staticmethod
     def load(operator: CountWindowOperator, chunks: Chunks) -> CountWindowState:
         watermark, [futures] = load_waiting(chunks, _FUTURES)
-        held = {name: chunks[name] for name in (_GROUPS, _ELEMENTS, _SINCE) if name in chunks}
+        held = {name: chunks[name] for name in (_GROUPS, _ELEMENTS, _SINCE, _LEAVES) if name in chunks}
         return CountWindowState(
             watermark,
             futures,
             _load_groups(operator, held),
             held.get(_ELEMENTS, pa.RecordBatch.from_pylist([], schema=operator.schema.arrow)),
             _load_since(operator, held),
+            np.array(held[_LEAVES].column(0)) if _LEAVES in held else None,
             held,
         )
 
@@ -157,7 +181,7 @@ def _state_after(
     memory: CountWindowState,
     table: CountWindowGroups,
     bounds: Ints,
-    counted: CountWindowResult,
+    counted: CountWindowResult | VaryingResult,
     columns: pa.RecordBatch,
     watermark: int,
 ) -> CountWindowState:
@@ -170,4 +194,7 @@ def _state_after(
     chunks = {_GROUPS: groups.save(), _ELEMENTS: elements}
     if since is not None:
         chunks[_SINCE] = pa.RecordBatch.from_arrays([pa.array(since)], [_SINCE])
-    return CountWindowState(watermark, memory.futures, groups, elements, since, chunks)
+    leaves = counted.leaves if isinstance(counted, VaryingResult) else None
+    if leaves is not None:
+        chunks[_LEAVES] = pa.RecordBatch.from_arrays([pa.array(leaves)], [_LEAVES])
+    return CountWindowState(watermark, memory.futures, groups, elements, since, leaves, chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS
 from tidegate.physical.common.failures import dead_letters_of_failures
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.common.sizes import SizeHistory
 from tidegate.physical.stateless.kernels.window import shift_watermark, slide_validities
 from tidegate.physical.stateless.selections import is_one_comparison, select_candidates
 from tidegate.schema import Field, Schema
@@ -107,6 +108,9 @@ class WindowOperator:
     size: int | None
     slide: int
     granule: int = CHRONON
+    adjusted_by: str | None = None
+    sizes: SizeHistory | None = None
+    """Sizes over time; None: always `size`, which is the largest one."""
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
@@ -116,13 +120,17 @@ class WindowOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        start, end = slide_validities(batch.start, batch.end - self.granule, self.size, self.slide, self.granule)
+        size = self.size if self.sizes is None else self.sizes.at(batch.start)
+        start, end = slide_validities(batch.start, batch.end - self.granule, size, self.slide, self.granule)
         output = Batch(start, end, batch.columns).filter((end > start) & (batch.end > batch.start))
         return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
 
     @property
     def looks_back(self) -> int | None:
         return None if self.size is None else -(-self.size // self.slide) * self.slide + self.granule
+
+    def with_sizes(self, history: SizeHistory) -> WindowOperator:
+        return replace(self, sizes=history)
 
     def watermark_after(self, watermark: int) -> int:
         return shift_watermark(watermark, self.slide, self.granule)

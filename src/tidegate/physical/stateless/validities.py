@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from tidegate.errors import DataError
 from tidegate.expressions.parse.times import instant_text
 from tidegate.physical.common.batch import Batch, take
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.common.sizes import SizeHistory
 from tidegate.physical.stateless.kernels.validities import coarsen_times, coarsen_watermark, split_validities
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
@@ -105,6 +107,11 @@ class GranularityOperator:
 
     schema: Schema
     size: int
+    adjusted_by: str | None = None
+    coarsest: int | None = field(default=None, compare=False)
+    """The coarsest size that the query allows; queries that allow others share the operator."""
+    sizes: SizeHistory | None = None
+    """Sizes over time; None: always `size`, which is the finest one."""
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
@@ -113,13 +120,18 @@ class GranularityOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
-        start, end = coarsen_times(batch.start, self.size), coarsen_times(batch.end, self.size)
+        size = self.size if self.sizes is None else self.sizes.at(batch.start)
+        start, end = coarsen_times(batch.start, size), coarsen_times(batch.end, size)
         output = Batch(start, end, batch.columns).filter(start < end)
         return Step(NO_STATE, output, self.watermark_after(watermarks[0]))
 
     @property
     def looks_back(self) -> int | None:
-        return self.size
+        return self.coarsest or self.size
+
+    def with_sizes(self, history: SizeHistory) -> GranularityOperator:
+        return replace(self, sizes=history)
 
     def watermark_after(self, watermark: int) -> int:
-        return coarsen_watermark(watermark, self.size)
+        # It never goes back: coarse granules become finer only at a multiple of the coarse ones.
+        return coarsen_watermark(watermark, self.size if self.sizes is None else self.sizes.size_at(watermark))

@@ -15,6 +15,7 @@ from tidegate.connectors.decode import DecodedBatch, Decoder
 from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
+from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
 from tidegate.runtime.control import add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
@@ -48,6 +49,8 @@ class Engine:
     """The newest record of each steered operator, by ``stage/operator``."""
     reaches: dict[str, int] = field(default_factory=dict)
     """The largest end of an element that each stage and query gave so far."""
+    sizes: SizeHistories = field(default_factory=lambda: NO_SIZES)
+    """Histories of the sizes of windows and granularities; those without one have the best size."""
     decoders: dict[str, Decoder] = field(default_factory=dict)
     watch: FileWatch = field(default_factory=FileWatch)
     spreads: dict[str, Spread] = field(default_factory=dict)
@@ -178,7 +181,9 @@ class Engine:
             rows[stream] += len(batch)
         graph, buckets = self.job.graph, self.job.buckets
         for outbox in map_in_threads(
-            lambda each: run_readers(graph, *each, buckets, only.get(each[0])), elements, rows=rows.total()
+            lambda each: run_readers(graph, *each, buckets, only.get(each[0]), sizes=self.sizes),
+            elements,
+            rows=rows.total(),
         ):
             boxes.accept(outbox)
         self.arrived = add_counts(self.arrived, rows if arrived is None else arrived)
@@ -255,10 +260,10 @@ class Engine:
     def _run_levels(
         self, boxes: _StepBoxes, watermarks: Mapping[str, int], deliver: Callable[[Outbox], None] | None, *, keep: bool
     ) -> None:
-        boxes.add_marks(source_marks(self.job.graph, watermarks))
+        boxes.add_marks(source_marks(self.job.graph, watermarks, self.sizes))
         directives = directives_of(self.control) if self.control else {}
         for inbox in boxes.inboxes:
-            inbox.directives, inbox.arrived = directives, self.arrived
+            inbox.directives, inbox.arrived, inbox.sizes = directives, self.arrived, self.sizes
 
         def accept(piece: Outbox) -> None:
             self.reaches = merge_reaches(self.reaches, piece.reaches)
@@ -274,7 +279,7 @@ class Engine:
 
     def _port_marks(self) -> dict[Address, int]:
         """Return the watermarks that ports had after the previous step."""
-        return {mark.to: mark.watermark for mark in source_marks(self.job.graph, self.watermarks)}
+        return {mark.to: mark.watermark for mark in source_marks(self.job.graph, self.watermarks, self.sizes)}
 
     def _keep_states(self, states: States) -> None:
         for key, chunks in states.items():

@@ -67,6 +67,7 @@ class LiveEmbeddedRun(EmbeddedRun):
         inputs = {s: each for s, each in self._inputs.items() if self.job.sources[s] is job.sources.get(s)}
         keep_figures(self.progress, self.job, job)
         self.job = job
+        self._follow_sizes(self._sizes, self._readers)
         self._inputs = {
             stream: inputs.get(stream) or StreamInput(source, positions.get(stream, START), job.graph.columns(stream))
             for stream, source in job.sources.items()

@@ -14,6 +14,8 @@ from tidegate.connectors.origins import place_of
 from tidegate.connectors.ranges import START, SourcePosition
 from tidegate.connectors.source import read_all
 from tidegate.errors import TidegateWarning
+from tidegate.physical.common.sizes import SizeHistories
+from tidegate.runtime.adaptation import Adaptation, decide_sizes, known_sizes, sizes_to_follow, trim_sizes
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, step_label
@@ -34,6 +36,7 @@ from tidegate.runtime.job import (
     remove_final_results,
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
+from tidegate.runtime.quality import QUALITY, Readers, quality_rows, readers_of
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateSize, StateStore
 from tidegate.runtime.threads import map_in_threads
@@ -72,6 +75,9 @@ class EmbeddedRun(BackgroundRun):
         """Positions in streams that no query reads at the moment; only in a live graph."""
         self._flushed: frozenset[int] = frozenset()
         """Phases that are over and whose results were emitted; only in a live graph."""
+        self._sizes: SizeHistories = {}
+        """Histories of the sizes of all adaptable windows, as recorded."""
+        self._readers: Readers = {}
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._time_passed = BEGINNING
         self._rows_before = self.rows_per_step
@@ -81,6 +87,8 @@ class EmbeddedRun(BackgroundRun):
             self.engine = Engine(job, StateStore(checkpoint) if checkpoint else None)
             last = self._recover()
             self._last = last
+            if job.adjusted:
+                self._follow_sizes(last.sizes if last else {}, last.readers if last else {})
             self._published = find_published_labels(job.sinks)
             self._inputs = self._open_inputs(last)
             self._interrupted = self.checkpoint.interrupted_intent(last) if self.checkpoint else None
@@ -97,6 +105,10 @@ class EmbeddedRun(BackgroundRun):
             for stream, source in self.job.sources.items()
             if not source.stream.is_table
         }
+
+    def quality(self) -> pa.Table:
+        """Return the sizes that windows and granularities have from now on, with their queries."""
+        return pa.Table.from_batches([quality_rows(self.job.adjusted, {}, {}, self._sizes, self.job.times)])
 
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         return self.engine.state_sizes()
@@ -179,10 +191,11 @@ class EmbeddedRun(BackgroundRun):
         if self.job.idle_after:
             heard = [s for s, batches in raw.items() if batches]
             self._silence.note_rows(heard, self.engine.watermarks, self.job.clock())
-        self._finish_step(out, rows)
+        arrived = {s: self.engine.arrived[s] - before.get(s, 0) for s in self.job.graph.streams}
+        self._finish_step(out, rows, arrived, perf_counter() - began)
         seconds = perf_counter() - began
         took = StepTime(intent.step, time() - seconds, rows, seconds, self.engine.phases.take())
-        self.progress.note_step(took, {s: self.engine.arrived[s] - before.get(s, 0) for s in self.job.graph.streams})
+        self.progress.note_step(took, arrived)
         # Files that are still being read are checked once they have been read to the end.
         unread = {each.reading for each in self._inputs.values()} - {None}
         reading = [
@@ -224,7 +237,11 @@ class EmbeddedRun(BackgroundRun):
         del idle
         return False
 
-    def _finish_step(self, out: Outbox, rows: int) -> None:
+    def _finish_step(
+        self, out: Outbox, rows: int, arrived: Mapping[str, int] = NO_STREAMS, seconds: float = 0.0
+    ) -> None:
+        if self.job.adjusted:
+            self._change_sizes(arrived, seconds)
         if FINAL in self._published:
             remove_final_results(self.job.sinks)
             self._published.remove(FINAL)
@@ -232,6 +249,34 @@ class EmbeddedRun(BackgroundRun):
             self._deliver(out, rows)
         with self.engine.phases.measure("record"):
             self._write_record()
+
+    def _change_sizes(self, arrived: Mapping[str, int], seconds: float) -> None:
+        """Decide sizes after the step that has just run, and output those that change or have new readers."""
+        engine, windows = self.engine, self.job.adjusted
+        adaptation = Adaptation(
+            engine.step_number,
+            engine.watermarks,
+            self.job.delays,
+            windows,
+            self._sizes,
+            engine.arrived,
+            arrived,
+            engine.state_size(),
+            seconds,
+            engine.phases.so_far(),
+        )
+        decided = decide_sizes(self.job.adapt, adaptation)
+        rows = quality_rows(windows, self._sizes, self._readers, decided, self.job.times)
+        if rows.num_rows:
+            self._write_outputs([(QUALITY, rows)])
+        self._sizes, self._readers = trim_sizes(decided, windows, engine.watermarks), readers_of(windows)
+        engine.sizes = sizes_to_follow(windows, self._sizes)
+
+    def _follow_sizes(self, sizes: SizeHistories, readers: Readers) -> None:
+        """Go on with recorded histories; those of windows without a reader are forgotten."""
+        self._sizes = known_sizes(self.job.adjusted, sizes, self.engine.watermarks)
+        self._readers = {key: each for key, each in readers.items() if key in self._sizes}
+        self.engine.sizes = sizes_to_follow(self.job.adjusted, self._sizes)
 
     def _warn(self, warnings: Iterable[TidegateWarning]) -> None:
         for warning in warnings:
@@ -305,6 +350,8 @@ class EmbeddedRun(BackgroundRun):
             control,
             engine.reaches if self.job.is_live else {},
             tuple(sorted(self._flushed)),
+            self._sizes,
+            {key: tuple(queries) for key, queries in self._readers.items()},
         )
         self.checkpoint.write(self._last)
 

@@ -18,6 +18,7 @@ from tidegate.connectors.decode import Decoder
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.physical.common.codec import Json
+from tidegate.physical.common.sizes import SizeHistories
 from tidegate.runtime.control import add_counts
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.stage_graph import StageGraph
@@ -104,6 +105,8 @@ class StepDirective:
     """Number of raw rows of each stream before the step."""
     unread: frozenset[str] = frozenset()
     """Outputs without a reader: they are counted, and go no further."""
+    sizes: SizeHistories = field(default_factory=dict)
+    """Histories of the sizes of windows and granularities, which reading tasks need, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from tidegate.physical.common.control import ControlRecord
 from tidegate.runtime.bucket_step import merge_reaches
 from tidegate.runtime.checkpoint import Record
 from tidegate.runtime.control import decide_after_step, decode_records, decode_reports, encode_values
-from tidegate.runtime.figures import StepPhases
+from tidegate.runtime.figures import OperatorPlace, StepPhases
 from tidegate.runtime.spark.directives import Setup, StepDirective, arrivals_after, watermarks_after
 from tidegate.runtime.spark.rows import PayloadKind, Row
+from tidegate.runtime.state import StateSize
 
 
 class Outcome:
@@ -79,6 +80,11 @@ class Outcome:
         for stream, end in (each for report in self.reports for each in report["ends"]):
             found.setdefault(stream, []).append(end)
         return {stream: sorted(ends, key=lambda each: each.range.begin) for stream, ends in found.items()}
+
+    @property
+    def state_sizes(self) -> dict[OperatorPlace, StateSize]:
+        """The size of the state of each operator in each bucket."""
+        return {place: size for report in self.reports for place, size in report["state"].items()}
 
     @property
     def phases(self) -> StepPhases:

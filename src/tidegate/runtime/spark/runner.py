@@ -7,11 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, time
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidegate.connectors.ranges import START
 from tidegate.connectors.source import read_all
 from tidegate.errors import DataError, deep_recursion
+from tidegate.physical.common.sizes import SizeHistories
+from tidegate.runtime.adaptation import Adaptation, decide_sizes, known_sizes, sizes_to_follow, trim_sizes
 from tidegate.runtime.background import BackgroundRun
 from tidegate.runtime.checkpoint import Checkpoint, Intent, Record, next_step, step_label
 from tidegate.runtime.control import decode_records, directives_of, encode_values
@@ -30,6 +33,7 @@ from tidegate.runtime.job import (
     remove_final_results,
 )
 from tidegate.runtime.outputs import merge_by_output
+from tidegate.runtime.quality import QUALITY, quality_rows, readers_of
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
 from tidegate.runtime.spark.failures import explain_failure
@@ -118,6 +122,12 @@ class SparkRun(BackgroundRun):
             return start_feeds(job, self._inboxes, once=self.settings.once, wake=self._wake)
         except LOST_JAVA_ERRORS as error:
             raise explain_failure(error) or error from error
+
+    def quality(self) -> pa.Table:
+        """Return the sizes that windows and granularities have from now on, with their queries."""
+        windows, recorded = self.job.adjusted, self._last.sizes if self._last else {}
+        known = known_sizes(windows, recorded, self._watermarks_before)
+        return pa.Table.from_batches([quality_rows(windows, {}, {}, known, self.job.times)])
 
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         return self._state_sizes
@@ -221,6 +231,7 @@ class SparkRun(BackgroundRun):
         directive = replace(directive, again=again, repeated=repeated)
         outcome = self._run_job(before, directive, intent, began)
         self._emit_shedding_rows(outcome)
+        sizes = self._change_sizes(outcome, before) if self.job.adjusted else {}
         self._flush(before, outcome)
         with self._phases.measure("publish"):
             self._publish(directive)
@@ -228,6 +239,7 @@ class SparkRun(BackgroundRun):
             self._queues[stream].settle(ends, outcome.rows[stream])
         with self._phases.measure("record"):
             self._last = self._make_record(outcome, before, intent)
+            self._last = replace(self._last, sizes=sizes, readers=readers_of(self.job.adjusted))
             self.checkpoint.write(self._last)
         self._silence.note_rows(outcome.heard, outcome.watermarks, self.job.clock())
         for stream, inbox in self._inboxes.items():
@@ -257,8 +269,9 @@ class SparkRun(BackgroundRun):
 
     def _direct_step(self, before: Record, intent: Intent, label: str) -> StepDirective:
         tokens = {name: sink.begin(label) for name, sink in self.job.sinks.items()}
+        sizes = sizes_to_follow(self.job.adjusted, before.sizes)
         return StepDirective(
-            intent.step, label, before.watermarks, tokens, intent.now, intent.idle, arrived=before.arrived
+            intent.step, label, before.watermarks, tokens, intent.now, intent.idle, arrived=before.arrived, sizes=sizes
         )
 
     def _run_job(self, before: Record, directive: StepDirective, intent: Intent, began: float) -> Outcome:
@@ -289,13 +302,36 @@ class SparkRun(BackgroundRun):
 
     def _emit_shedding_rows(self, outcome: Outcome) -> None:
         """Output the figures on shedding of a step."""
-        rows, directive = shedding_step_rows(outcome.control), outcome.directive
+        self._emit_rows(SHEDDING, shedding_step_rows(outcome.control), outcome.directive)
+
+    def _emit_rows(self, name: str, rows: pa.RecordBatch, directive: StepDirective) -> None:
+        """Output rows that the driver made, if there are any."""
         if not rows.num_rows:
             return
-        if SHEDDING in directive.tokens:
-            self.job.sinks[SHEDDING].write(directive.label, directive.tokens[SHEDDING], SHEDDING, rows)
+        if name in directive.tokens:
+            self.job.sinks[name].write(directive.label, directive.tokens[name], name, rows)
         else:
-            self.on_rows(SHEDDING, rows)
+            self.on_rows(name, rows)
+
+    def _change_sizes(self, outcome: Outcome, before: Record) -> SizeHistories:
+        """Decide sizes after a step, output those that change or have new readers, and return all histories."""
+        windows = self.job.adjusted
+        adaptation = Adaptation(
+            outcome.directive.step,
+            outcome.watermarks,
+            self.job.delays,
+            windows,
+            known_sizes(windows, before.sizes, before.watermarks),
+            outcome.arrived,
+            outcome.rows,
+            add_sizes(outcome.state_sizes.values()),
+            outcome.seconds(),
+            outcome.phases.plus(self._phases.so_far()),
+        )
+        decided = decide_sizes(self.job.adapt, adaptation)
+        rows = quality_rows(windows, before.sizes, before.readers, decided, self.job.times)
+        self._emit_rows(QUALITY, rows, outcome.directive)
+        return trim_sizes(decided, windows, outcome.watermarks)
 
     def _update_progress(self, outcome: Outcome) -> None:
         for name, rows in merge_by_output(outcome.results):
@@ -316,7 +352,7 @@ class SparkRun(BackgroundRun):
         if not outcome.directive.finishing:
             progress.watermarks = outcome.watermarks
             progress.control = outcome.control
-            self._state_sizes = {place: size for report in outcome.reports for place, size in report["state"].items()}
+            self._state_sizes = outcome.state_sizes
             progress.note_state(*add_sizes(self._state_sizes.values())[:3])
 
 

@@ -83,7 +83,8 @@ class TaskOutput:
         with self.phases.measure("decode"):
             elements = self._decode(stream, self.setup.decoder(stream), raw)
         with self.phases.measure("run"):
-            self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only))
+            sizes = self.directive.sizes
+            self.collect(run_readers(self.setup.graph, stream, elements, self.setup.buckets, only, sizes=sizes))
 
     def _decode(self, stream: str, decoder: Decoder, raw: pa.RecordBatch) -> Batch:
         """Decode raw rows to elements; note dead letters, times and counts."""
@@ -161,7 +162,8 @@ class TaskOutput:
 
     def _marks_before(self) -> dict[Address, int]:
         """Return the watermarks after the previous step, of the ports that source-reading stages feed."""
-        return {mark.to: mark.watermark for mark in source_marks(self.setup.graph, self.directive.watermarks)}
+        marks = source_marks(self.setup.graph, self.directive.watermarks, self.directive.sizes)
+        return {mark.to: mark.watermark for mark in marks}
 
     def outgoing_rows(self, buckets: Sequence[int]) -> Iterator[Row]:
         """Yield all rows that leave the task; times and counts of streams go to each of the buckets."""

@@ -144,7 +144,7 @@ def _fill_inbox(
 def run_levels(task: TaskOutput, inboxes: Sequence[Inbox], start: StepStart, levels: range) -> None:
     """Run the stages of some levels over the inboxes of some buckets, which have all that the task has received."""
     setup, directive = task.setup, task.directive
-    marks = source_marks(setup.graph, watermarks_after(setup, directive, task.latest))
+    marks = source_marks(setup.graph, watermarks_after(setup, directive, task.latest), directive.sizes)
     directives, arrived = (
         decode_directives(setup.graph, start.directives),
         arrivals_after(setup, directive, task.arrived),
@@ -152,7 +152,7 @@ def run_levels(task: TaskOutput, inboxes: Sequence[Inbox], start: StepStart, lev
     for inbox in inboxes:
         for mark in marks:
             inbox.add_mark(mark)
-        inbox.directives, inbox.arrived = directives, arrived
+        inbox.directives, inbox.arrived, inbox.sizes = directives, arrived, directive.sizes
     for stages in setup.graph.parts(levels):
         task.run(Part.of(stages, setup.buckets, setup.most_pairs), inboxes, start.files)
 

@@ -201,12 +201,12 @@ def test_ranges_of_quality_mean_the_best():
 Map avg_temperature
   Aggregate avg(sensor.temperature) AS avg_temperature
     Rename to sensor
-      Granularity 10 seconds
-        Window range 1 day
+      Granularity 10 seconds, up to 2 hours
+        Window range 1 day, at least 12 hours
           Scan sensor\
 """)
     [window] = nodes("SELECT * FROM sensor WINDOW(ROWS MIN 50, MAX 200)", CountWindow)
-    assert window.rows == 200
+    assert (window.rows, window.least) == (200, 50)
 
 
 @pytest.mark.parametrize(

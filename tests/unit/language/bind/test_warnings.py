@@ -22,6 +22,7 @@ CREATE STREAM dear AS SELECT * FROM bid WHERE price > 10;
 CREATE STREAM top AS SELECT item, MAX(price) AS price FROM bid WINDOW(RANGE 1 HOUR) GROUP BY item;
 """
 HOUR = "WINDOW(RANGE 1 HOUR)"
+LIKE_MAX, LIKE_FINEST = "it is always as long as MAX", "time always moves in steps of FINEST"
 
 
 def warned(query: str) -> list[str]:
@@ -165,25 +166,45 @@ def test_a_granularity_that_leaves_out_no_row_or_nobody_knows_how_many_is_not_wa
     ("source", "message", "hint"),
     [
         (
-            "bid WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS)",
-            "MIN has no effect: the window is always as long as MAX",
-            "write WINDOW(RANGE 2 HOURS)",
+            "rate WINDOW(RANGE MIN 1 SECOND, MAX 2 SECONDS)",
+            f"MIN has no effect, because the window extends every instant of rows that last: {LIKE_MAX}",
+            "write WINDOW(RANGE 2 SECONDS)",
         ),
         (
-            "bid WINDOW(ROWS MIN 5, MAX 10)",
-            "MIN has no effect: the window always has MAX rows",
-            "write WINDOW(ROWS 10)",
+            "bid WINDOW(ROWS MIN 5, MAX 10 SLIDE 2)",
+            "MIN has no effect, because the window moves in steps of rows: it always has MAX rows",
+            "write WINDOW(ROWS 10 SLIDE 2)",
         ),
         (
-            f"bid {HOUR} GRANULARITY(COARSEST 1 HOUR, FINEST 1 MINUTE)",
-            "COARSEST has no effect: time always moves in steps of FINEST",
+            "top GRANULARITY(COARSEST 1 HOUR, FINEST 1 MINUTE)",
+            f"COARSEST has no effect, because it is over the results of a query that keeps rows: {LIKE_FINEST}",
             "write GRANULARITY(1 MINUTE)",
+        ),
+        (
+            f"(SELECT * FROM bid {HOUR} GRANULARITY(1 MINUTE)) b WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS)",
+            f"MIN has no effect, because the window is over time in granules: {LIKE_MAX}",
+            "write WINDOW(RANGE 2 HOURS)",
         ),
     ],
 )
 def test_a_range_of_quality_that_has_no_effect_is_warned_about(source: str, message: str, hint: str) -> None:
     (found,) = bind(f"{STREAMS} SELECT COUNT(*) FROM {source}").warnings
     assert (found.code, found.message, found.hint) == ("W103", message, hint)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "bid WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS)",
+        "bid WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS SLIDE 1 HOUR)",
+        "dear WINDOW(RANGE MIN 2 HOURS, MAX 2 HOURS)",
+        "bid WINDOW(PARTITION BY item ROWS MIN 5, MAX 10)",
+        f"bid {HOUR} GRANULARITY(COARSEST 1 HOUR, FINEST 1 MINUTE)",
+        "bid WINDOW(RANGE MIN 1 HOUR, MAX 2 HOURS) GRANULARITY(COARSEST 1 HOUR, FINEST 1 MINUTE)",
+    ],
+)
+def test_a_range_of_quality_that_takes_effect_is_not_warned_about(source: str) -> None:
+    assert bind(f"{STREAMS} SELECT COUNT(*) FROM {source}").warnings == ()
 
 
 # ---- shedding

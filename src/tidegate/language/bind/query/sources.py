@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tidegate.algebra.adaptable import has_range, why_fixed, with_one_size
 from tidegate.algebra.plan import (
     Changes,
     CountWindow,
@@ -31,7 +32,7 @@ from tidegate.language.bind.constraints.declared import known_constraints
 from tidegate.language.bind.context import BindContext, BoundSource, QueryBinder
 from tidegate.language.bind.names import Scope, VisibleStream, find_column, is_same_name, unique_name
 from tidegate.language.bind.query.expressions import bind_condition, without_aggregates
-from tidegate.language.bind.warnings.idle_clauses import warn_of_time_clauses
+from tidegate.language.bind.warnings.idle_clauses import warn_of_fixed_size, warn_of_time_clauses
 from tidegate.language.bind.warnings.unwindowed import JOINED, is_lookup, unwindowed_names, warn_unwindowed
 from tidegate.language.syntax import JoinKind, Name
 from tidegate.time import CHRONON
@@ -157,8 +158,19 @@ def _apply_time_clauses(
     window, granularity = source.window, source.granularity
     warn_of_time_clauses(source, plan, around)
     if window is not None:
-        plan = _apply_window(plan, window, qualifiers)
-    return plan if granularity is None else Granularity(plan, granularity.size, granularity.span)
+        plan = _keep_range(_apply_window(plan, window, qualifiers), window, around)
+    if granularity is None:
+        return plan
+    coarse = Granularity(plan, granularity.size, granularity.span, granularity.coarsest)
+    return _keep_range(coarse, granularity, around)
+
+
+def _keep_range(plan: Plan, clause: syntax.AnyWindow | syntax.GranularityClause, around: BindContext) -> Plan:
+    """Return a window or granularity without its range of sizes if that has no effect, and warn."""
+    if not has_range(plan) or (why := why_fixed(plan)) is None:
+        return plan
+    warn_of_fixed_size(clause, why, around)
+    return with_one_size(plan)
 
 
 def _apply_window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, ...]) -> Plan:
@@ -172,9 +184,9 @@ def _apply_window(plan: Plan, window: syntax.AnyWindow, qualifiers: tuple[str, .
         raise QueryError("Q205", message, window.span, hint=hint)
     match window:
         case syntax.WindowClause(size=size, slide=slide, span=span):
-            return Window(plan, size, slide, span)
+            return Window(plan, size, slide, span, least=window.least)
         case syntax.RowsClause(rows=rows, slide=slide, span=span):
-            return CountWindow(plan, rows, slide, keys, span)
+            return CountWindow(plan, rows, slide, keys, span, window.least)
 
 
 def _partition_column(plan: Plan, column: syntax.ColumnReference, qualifiers: tuple[str, ...]) -> str:

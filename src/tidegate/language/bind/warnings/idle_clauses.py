@@ -1,4 +1,4 @@
-"""Warnings about time clauses that leave out nearly all rows, or that have no effect."""
+"""Warnings about time clauses that leave out nearly all rows, or of which a part has no effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ NO_EFFECT = "W103"
 
 def warn_of_time_clauses(source: syntax.StreamReference | syntax.Subquery, plan: Plan, around: BindContext) -> None:
     """Warn about the window and the granularity of a source in FROM; `plan` is the source without them."""
-    _warn_no_effect(source, around)
     granularity = source.granularity
     length = _validity_length(source.window, plan)
     if granularity is not None and length is not None and length < granularity.size:
@@ -47,18 +46,19 @@ def _warn_too_coarse(granularity: syntax.GranularityClause, length: int, around:
     _warn(TOO_COARSE, message, granularity.span, hint, around)
 
 
-def _warn_no_effect(source: syntax.StreamReference | syntax.Subquery, around: BindContext) -> None:
-    match source.window:
-        case syntax.WindowClause(size=int(size), least=int(least), span=span) if least < size:
+def warn_of_fixed_size(clause: syntax.AnyWindow | syntax.GranularityClause, why: str, around: BindContext) -> None:
+    """Warn about a range of sizes of which always the best one is used, with the reason."""
+    match clause:
+        case syntax.WindowClause(size=int(size), span=span):
             hint = f"write WINDOW(RANGE {duration_text(size).upper()})"
-            _warn(NO_EFFECT, "MIN has no effect: the window is always as long as MAX", span, hint, around)
-        case syntax.RowsClause(rows=int(rows), least=int(least), span=span) if least < rows:
-            hint = f"write WINDOW(ROWS {rows})"
-            _warn(NO_EFFECT, "MIN has no effect: the window always has MAX rows", span, hint, around)
-    match source.granularity:
-        case syntax.GranularityClause(size=size, coarsest=int(coarsest), span=span) if size < coarsest:
+            _warn(NO_EFFECT, f"MIN has no effect, because {why}: it is always as long as MAX", span, hint, around)
+        case syntax.RowsClause(rows=int(rows), slide=slide, span=span):
+            hint = f"write WINDOW(ROWS {rows}{'' if slide == 1 else f' SLIDE {slide}'})"
+            _warn(NO_EFFECT, f"MIN has no effect, because {why}: it always has MAX rows", span, hint, around)
+        case syntax.GranularityClause(size=size, span=span):
             hint = f"write GRANULARITY({duration_text(size).upper()})"
-            _warn(NO_EFFECT, "COARSEST has no effect: time always moves in steps of FINEST", span, hint, around)
+            message = f"COARSEST has no effect, because {why}: time always moves in steps of FINEST"
+            _warn(NO_EFFECT, message, span, hint, around)
 
 
 def _warn(code: str, message: str, span: Span, hint: str, around: BindContext) -> None:

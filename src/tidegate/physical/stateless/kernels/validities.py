@@ -23,8 +23,8 @@ def split_validities(start: Ints, end: Ints, length: int) -> tuple[Ints, Ints, I
     return rows, begin, np.minimum(begin + length, end[rows])
 
 
-def coarsen_times(times: Ints, size: int) -> Ints:
-    """Return the first multiple of `size` at or after each time; FOREVER stays.
+def coarsen_times(times: Ints, size: Ints | int) -> Ints:
+    """Return the first multiple of `size` at or after each time; FOREVER stays. Each time may have its own size.
 
     Examples
     --------

@@ -8,13 +8,13 @@ from tidegate.physical.common.arrays import Ints
 from tidegate.time import BEGINNING, FOREVER
 
 
-def slide_validities(start: Ints, last: Ints, size: int | None, slide: int, granule: int) -> tuple[Ints, Ints]:
+def slide_validities(start: Ints, last: Ints, size: Ints | int | None, slide: int, granule: int) -> tuple[Ints, Ints]:
     """Return validities in the window, given elements that are valid at the instants from `start` to `last`.
 
     Instants are a granule apart: one chronon, unless time is coarser. With slide a, the content changes at instants
     a-1, 2a-1, …. A validity starts at the first such instant at or after the element, and ends at the first one whose
     window no longer contains the element. It can be empty if the slide is longer than the window. Size None is the
-    unbounded window.
+    unbounded window. Each element may have a size of its own.
     """
     begin = start if slide == 1 else -(-(start + granule) // slide) * slide - granule
     if size is None:
