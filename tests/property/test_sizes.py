@@ -144,7 +144,7 @@ def test_sizes_decided_after_each_step_are_exact_whatever_the_cuts(data):
 
     def after_step():
         nonlocal kept, whole
-        adaptation = Adaptation(engine.step_number, engine.watermarks, job.delays, windows, kept)
+        adaptation = Adaptation(engine.step_number, job.graph, engine.watermarks, job.source_streams, windows, kept)
         decided = decide_sizes(decide, adaptation)
         for key, history in decided.items():
             for change in history.changes:

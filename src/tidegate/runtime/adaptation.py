@@ -14,12 +14,14 @@ from itertools import pairwise
 from tidegate.algebra.adaptable import Adaptable, with_one_size
 from tidegate.algebra.explain import describe
 from tidegate.algebra.plan import Granularity, Plan, Scan, Window, inputs, walk
-from tidegate.errors import InternalError
+from tidegate.catalog.catalog import SourceStream
+from tidegate.errors import InternalError, TidegateWarning
 from tidegate.optimizer.quality import SizeBounds, adaptable_nodes, size_bounds
 from tidegate.physical.common.sizes import NO_SIZES, SizeChange, SizeHistories, SizeHistory
 from tidegate.physical.stateless.kernels.validities import coarsen_watermark
 from tidegate.physical.stateless.kernels.window import shift_watermark
-from tidegate.runtime.figures import StepPhases
+from tidegate.runtime.figures import FiguresByPlace, OperatorPlace, StepPhases
+from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import NO_SIZE, StateSize
 from tidegate.time import BEGINNING, CHRONON, EARLIEST, FOREVER
 from tidegate.values import value
@@ -74,8 +76,9 @@ class Adaptation:
     """What a decision on sizes sees of a step that has just ended."""
 
     step: int
+    graph: StageGraph
     watermarks: Mapping[str, int]
-    delays: Mapping[str, int]
+    streams: Mapping[str, SourceStream]
     windows: AdjustedWindows
     sizes: SizeHistories
     """The histories so far, of all adaptable windows."""
@@ -87,6 +90,16 @@ class Adaptation:
     seconds: float = 0.0
     """Seconds from the beginning of the step; results are not yet published."""
     phases: StepPhases = field(default_factory=StepPhases)
+    figures: FiguresByPlace = field(default_factory=dict)
+    """What all operators did before this step."""
+    operator_sizes: Callable[[], Mapping[OperatorPlace, StateSize]] = dict
+    """Returns the size of the state of each operator."""
+    warn: Callable[[TidegateWarning], None] = lambda _: None
+    """Shows a warning to users, once."""
+
+    @property
+    def delays(self) -> Mapping[str, int]:
+        return {name: stream.delay for name, stream in self.streams.items()}
 
     def change(self, key: str, size: int, reason: str = "") -> SizeHistory:
         """Return the history of a window with another size, from the first instant at which it may take effect."""

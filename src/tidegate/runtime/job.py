@@ -80,6 +80,10 @@ class Job:
         return self.sources[stream].decoder(self.graph.columns(stream))
 
     @cached_property
+    def source_streams(self) -> dict[str, SourceStream]:
+        return {s: self.sources[s].stream for s in self.graph.streams}
+
+    @cached_property
     def delays(self) -> dict[str, int]:
         return {s: self.sources[s].stream.delay for s in self.graph.streams}
 

@@ -191,7 +191,7 @@ def test_coarse_granules_become_finer_at_their_multiples_only(tmp_path) -> None:
     made = job(tmp_path, "CREATE QUERY q AS SELECT k FROM s WINDOW(RANGE 6) GRANULARITY(COARSEST 12, FINEST 2);")
     ((key, window),) = made.adjusted.items()
     coarse = SizeHistory.of(2).changed(5, 12)
-    adaptation = Adaptation(3, {"s": 10}, made.delays, made.adjusted, {key: coarse})
+    adaptation = Adaptation(3, made.graph, {"s": 10}, made.source_streams, made.adjusted, {key: coarse})
     assert window.bounds.chain == (2, 4, 12)
     assert adaptation.first_instant(key, 4) == 24
     assert adaptation.first_instant(key, 12) == 14

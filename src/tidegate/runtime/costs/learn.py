@@ -130,6 +130,12 @@ def learn(graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str
     return replace(knowledge, operators=operators, factors=factors)
 
 
+def learn_sources(graph: StageGraph, known: Knowledge, span: RunSpan) -> Knowledge:
+    """Return the knowledge with the rates of sources, and the length of a step, in a span of a run."""
+    sources = _learn_sources(graph, known, span)
+    return replace(known, step=span.time / span.steps, sources={**known.sources, **sources})
+
+
 def measure_work(graph: StageGraph, known: Knowledge, span: RunSpan) -> list[MeasuredWork]:
     """Return the estimated work of all operators, with the seconds that they took."""
     learner = _Learner(known, span, {})

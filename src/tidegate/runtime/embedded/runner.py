@@ -255,8 +255,9 @@ class EmbeddedRun(BackgroundRun):
         engine, windows = self.engine, self.job.adjusted
         adaptation = Adaptation(
             engine.step_number,
+            self.job.graph,
             engine.watermarks,
-            self.job.delays,
+            self.job.source_streams,
             windows,
             self._sizes,
             engine.arrived,
@@ -264,6 +265,9 @@ class EmbeddedRun(BackgroundRun):
             engine.state_size(),
             seconds,
             engine.phases.so_far(),
+            self.progress.operators,
+            engine.state_sizes,
+            self.progress.warn,
         )
         decided = decide_sizes(self.job.adapt, adaptation)
         rows = quality_rows(windows, self._sizes, self._readers, decided, self.job.times)

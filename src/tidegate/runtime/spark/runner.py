@@ -318,8 +318,9 @@ class SparkRun(BackgroundRun):
         windows = self.job.adjusted
         adaptation = Adaptation(
             outcome.directive.step,
+            self.job.graph,
             outcome.watermarks,
-            self.job.delays,
+            self.job.source_streams,
             windows,
             known_sizes(windows, before.sizes, before.watermarks),
             outcome.arrived,
@@ -327,6 +328,9 @@ class SparkRun(BackgroundRun):
             add_sizes(outcome.state_sizes.values()),
             outcome.seconds(),
             outcome.phases.plus(self._phases.so_far()),
+            self.progress.operators,
+            lambda: outcome.state_sizes,
+            self.progress.warn,
         )
         decided = decide_sizes(self.job.adapt, adaptation)
         rows = quality_rows(windows, before.sizes, before.readers, decided, self.job.times)

@@ -1,0 +1,167 @@
+"""The resource manager: after a step it compares what a run uses with its limits, and changes sizes where it must.
+
+It learns what operators cost while they run. Nothing that it knows is recorded: only the sizes that it decides are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import monotonic
+
+from tidegate.catalog.limits import ResourceLimits
+from tidegate.errors import TidegateWarning
+from tidegate.physical.common.sizes import SizeHistory
+from tidegate.runtime.adaptation import Adaptation
+from tidegate.runtime.costs.estimate import estimate_graph, total_of
+from tidegate.runtime.costs.knowledge import Knowledge, know_streams
+from tidegate.runtime.costs.learn import NO_SAMPLE, RunSample, learn, learn_sources, span_between
+from tidegate.runtime.figures import figures_of_operators
+from tidegate.runtime.resources.choose_sizes import Sizes
+from tidegate.runtime.resources.decide import (
+    Corrections,
+    Situation,
+    SizeDecision,
+    Steadiness,
+    Usage,
+    decide_sizes_within,
+)
+from tidegate.runtime.stage_graph import StageGraph
+from tidegate.runtime.state import sizes_of_operators
+from tidegate.time import BEGINNING, FOREVER
+
+BUSY_SHARE = 0.05
+"""Largest share of time that the manager itself takes."""
+
+SMOOTHING = 0.3
+"""Weight of a new measurement in the averages of processor time and delay."""
+
+SPAN_OF_RATES, SPAN_OF_LEARNING = 1 / 20, 1 / 4
+"""Time over which rates are measured, and over which operators are, as parts of the longest window."""
+
+
+class ResourceManager:
+    """Hook of a job that keeps it within limits. It remembers what it has learnt from step to step."""
+
+    def __init__(self, limits: ResourceLimits, buckets: int = 1, clock: Callable[[], float] = monotonic) -> None:
+        self.limits, self._buckets, self._clock = limits, buckets, clock
+        self._rests_until = 0.0
+        """Until when nothing is decided, because the last decision took long."""
+        self._knowledge: Knowledge | None = None
+        self._corrections = Corrections()
+        self._steadiness = Steadiness()
+        self._used, self._seconds = Usage(), 0.0
+        self._rates_since, self._learns_since = NO_SAMPLE, NO_SAMPLE
+
+    def __call__(self, seen: Adaptation) -> Mapping[str, SizeHistory]:
+        """Return the histories that change after a step."""
+        now = _application_time(seen.watermarks)
+        if now is None or not seen.windows or not self.limits.are_set:
+            return {}
+        self._note_step(seen)
+        began = self._clock()
+        if began < self._rests_until:
+            return {}
+        changed = self._histories(seen, self._decide(seen, now))
+        ended = self._clock()
+        self._rests_until = ended + (ended - began) / BUSY_SHARE
+        return changed
+
+    def estimate(self, graph: StageGraph, sizes: Sizes) -> Usage:
+        """Return what a graph is estimated to need with some sizes, corrected by what was measured."""
+        size, seconds = total_of(estimate_graph(graph, self._knowledge or Knowledge(), sizes))
+        return Usage(size * self._corrections.memory, seconds * self._corrections.cpu)
+
+    def _note_step(self, seen: Adaptation) -> None:
+        """Update the rates of sources, and the averages of what steps use."""
+        known = self._know_streams(seen)
+        sample = RunSample(watermarks=dict(seen.watermarks), rows=dict(seen.arrived), steps=seen.step)
+        span = span_between(self._rates_since, sample)
+        delay, cpu = _smooth(self._used.delay, seen.seconds * 1e6), self._used.cpu
+        self._seconds += seen.seconds
+        if self._rates_since is NO_SAMPLE:
+            self._rates_since, self._seconds = sample, 0.0
+        elif span is not None and span.time >= _longest_effect(seen) * SPAN_OF_RATES:
+            cpu = _smooth(cpu, self._seconds * 1e6 / span.time)
+            self._knowledge = learn_sources(seen.graph, known, span)
+            self._rates_since, self._seconds = sample, 0.0
+        self._used = Usage(float(seen.state.bytes), cpu, delay)
+
+    def _know_streams(self, seen: Adaptation) -> Knowledge:
+        """Return what is known; of new streams, what is assumed."""
+        known = self._knowledge
+        if known is None or not known.sources.keys() >= seen.streams.keys():
+            first = know_streams(seen.streams, buckets=self._buckets)
+            known = first if known is None else replace(known, sources={**first.sources, **known.sources})
+        self._knowledge = known
+        return known
+
+    def _decide(self, seen: Adaptation, now: int) -> SizeDecision:
+        sizes = {key: each.newest.size for key, each in seen.sizes.items()}
+        expected, effect = (
+            total_of(estimate_graph(seen.graph, self._know_streams(seen), sizes))[0],
+            _longest_effect(seen),
+        )
+        self._steadiness = self._steadiness.after(expected, now, effect)
+        is_settled = now >= self._steadiness.settles_at
+        self._learn_operators(seen, sizes, is_settled=is_settled)
+        known = self._know_streams(seen)
+
+        def estimate(some: Sizes) -> Usage:
+            return Usage(*total_of(estimate_graph(seen.graph, known, some)))
+
+        bounds = {key: each.bounds for key, each in seen.windows.items()}
+        situation = Situation(self._used, sizes, bounds, is_settled)
+        decided = decide_sizes_within(self.limits, situation, estimate, self._corrections)
+        self._corrections = decided.corrections
+        if decided.shortfall is not None:
+            seen.warn(_shortfall_warning())
+        if decided.changes(sizes):
+            self._steadiness = Steadiness(estimate(decided.sizes).memory, now + effect)
+        return decided
+
+    def _learn_operators(self, seen: Adaptation, sizes: Sizes, *, is_settled: bool) -> None:
+        """Learn what operators give and cost; only while windows are full, because they give less while they fill."""
+        sample = _sample(seen)
+        span = span_between(self._learns_since, sample)
+        if span is None or not is_settled:
+            self._learns_since = sample
+        elif span.time >= _longest_effect(seen) * SPAN_OF_LEARNING:
+            self._knowledge = learn(seen.graph, self._know_streams(seen), span, sizes)
+            self._learns_since = sample
+
+    def _histories(self, seen: Adaptation, decided: SizeDecision) -> dict[str, SizeHistory]:
+        before = {key: each.newest.size for key, each in seen.sizes.items()}
+        changes = decided.changes(before)
+        found = {key: seen.change(key, size, decided.reason) for key, size in changes.items()}
+        return {key: each for key, each in found.items() if each != seen.sizes[key]}
+
+
+def _shortfall_warning() -> TidegateWarning:
+    message = "the limits cannot be kept, even with the smallest windows and coarsest granules that queries allow"
+    hint = "raise the limits, allow more with RANGE MIN … MAX …, or drop queries; EXPLAIN COST shows what each needs"
+    return TidegateWarning("W340", message, hint=hint)
+
+
+def _sample(seen: Adaptation) -> RunSample:
+    """Return what the run knows of itself now."""
+    figures = figures_of_operators(seen.figures.copy())
+    sizes = sizes_of_operators(seen.operator_sizes())
+    return RunSample(figures, sizes, dict(seen.watermarks), dict(seen.arrived), seen.step)
+
+
+def _application_time(watermarks: Mapping[str, int]) -> int | None:
+    """Return how far all streams are; None before all have begun, and after all have ended."""
+    known = [mark for mark in watermarks.values() if mark < FOREVER]
+    now = min(known, default=BEGINNING)
+    return None if now == BEGINNING else now
+
+
+def _longest_effect(seen: Adaptation) -> int:
+    """Return how long it takes until a change has its full effect: the longest window."""
+    ranges = [each.bounds.best for each in seen.windows.values() if each.bounds.kind != "rows"]
+    return max(ranges, default=0)
+
+
+def _smooth(known: float, new: float) -> float:
+    return new if known == 0 else known + SMOOTHING * (new - known)
