@@ -156,6 +156,8 @@ class Query:
     """Of a materialized view: for how many microseconds its rows are kept after their end. None: it is not a view."""
     is_changelog: bool = False
     """Whether the query reports the changes of its relation, instead of rows with validities."""
+    admit_anyway: bool = False
+    """Whether the query is registered even if it does not fit into the limits."""
     text: str = field(default="", compare=False)
     """The statement that defines the query."""
 

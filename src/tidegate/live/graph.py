@@ -25,7 +25,7 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.codec import from_json
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import source_stream_of
+from tidegate.runtime.compile import manage_resources, source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import Job, QueryState
 from tidegate.runtime.moved_states import NOTHING_HELD, HeldElements
@@ -47,6 +47,7 @@ class LiveGraph:
 
     def __init__(self, root: str, session: Session, adapt: Adapt | None = None) -> None:
         self._root, self._session, self._adapt = root, session, adapt
+        self._manager: Adapt | None = None
         self._changing = threading.Lock()
         self._ready = threading.Event()
         self._is_committing = False
@@ -125,7 +126,7 @@ class LiveGraph:
 
         `held` has the elements that new stages hold from their beginning.
         """
-        job = after.make_job(self._sources, self._run.job.buckets, self._adapt)
+        job = self._make_job(after, self._run.job.buckets)
         after = after.with_states(StateStore(self._root), job, held)
         self._is_committing = True
         self._checkpoint.write_program(after.version.version, self._encoder.encode(after.version))
@@ -137,6 +138,11 @@ class LiveGraph:
             self._run.progress.rows_out.pop(name, None)
             self._feeds.end_query(name)
         self._is_committing = False
+
+    def _make_job(self, live: LiveProgram, buckets: int) -> Job:
+        """Return the job of a program; its resource manager stays, because it knows what operators cost."""
+        self._manager = manage_resources(live.catalog.limits, buckets, self._manager)
+        return live.make_job(self._sources, buckets, self._adapt or self._manager)
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""
@@ -183,7 +189,7 @@ class LiveGraph:
         return live
 
     def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
-        job: Job = self._live.make_job(self._sources, self._session.choose_buckets(self._root), self._adapt)
+        job = self._make_job(self._live, self._session.choose_buckets(self._root))
         StateStore(self._root).keep_stages(job.graph.numbers)
         callbacks = RunCallbacks(self._on_rows, self._between_steps, self._feeds.has_reader)
         return start_live_run(job, self._session, self._root, self._live.version, callbacks)

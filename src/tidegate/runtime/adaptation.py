@@ -150,7 +150,7 @@ def sizes_to_follow(windows: AdjustedWindows, sizes: SizeHistories) -> SizeHisto
 def decide_sizes(adapt: Adapt | None, adaptation: Adaptation) -> SizeHistories:
     """Return all histories after a step, with the changes that the hook decides."""
     sizes = adaptation.sizes
-    if adapt is None or not sizes:
+    if adapt is None:
         return sizes
     changed = adapt(adaptation)
     for key, history in changed.items():

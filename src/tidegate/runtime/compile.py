@@ -15,6 +15,7 @@ from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
+from tidegate.catalog.limits import ResourceLimits
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
@@ -29,7 +30,7 @@ from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
-from tidegate.runtime.adaptation import adjusted_windows
+from tidegate.runtime.adaptation import Adapt, adjusted_windows
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
 from tidegate.runtime.stage_graph import StageGraph
@@ -173,7 +174,19 @@ def compile_job(
     adjusted = adjusted_windows(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
-    return Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
+    job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
+    return replace(job, adapt=manage_resources(program.catalog.limits, buckets))
+
+
+def manage_resources(limits: ResourceLimits, buckets: int, running: Adapt | None = None) -> Adapt | None:
+    """Return a resource manager for limits: the running one if there is any; None without limits."""
+    if not limits.are_set:
+        return None
+    from tidegate.runtime.resources.manager import ResourceManager
+
+    manager = running if isinstance(running, ResourceManager) else ResourceManager(buckets)
+    manager.limits = limits
+    return manager
 
 
 @deep_recursion()

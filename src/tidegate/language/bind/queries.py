@@ -14,7 +14,13 @@ from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.names import is_same_name
 from tidegate.language.bind.plan_limits import refuse_too_large
 from tidegate.language.bind.query.select import bind_query
-from tidegate.language.bind.shedding.statement import changes_clause, early_clause, query_shedding, without_run_clauses
+from tidegate.language.bind.shedding.statement import (
+    changes_clause,
+    early_clause,
+    is_admitted,
+    query_shedding,
+    without_run_clauses,
+)
 from tidegate.language.syntax import AnyAlert
 
 _RESERVED = ("valid_from", "valid_to")
@@ -26,7 +32,8 @@ def standalone_query(name: str, query: syntax.Query, around: BindContext, *, int
     made = make_query(name, plan, streams_of_query(query), query_shedding(query, around), into=into)
     if (place := changes_clause(query)) is not None:
         _refuse_op(plan, place)
-    return replace(made, early=early_clause(query) is not None, is_changelog=place is not None)
+    early, admitted = early_clause(query) is not None, is_admitted(query)
+    return replace(made, early=early, is_changelog=place is not None, admit_anyway=admitted)
 
 
 def _refuse_op(plan: Plan, place: Span) -> None:

@@ -25,13 +25,16 @@ class SheddingBuilder(WindowBuilder):
         if early is not None and changes is not None:
             hint = "remove EMIT EARLY: changes are reported as soon as they are known"
             raise QueryError("Q126", "a query has either EMIT EARLY or EMIT CHANGES", early, hint=hint)
-        return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), early, changes)
+        return syntax.QueryWithOptions(query, said.get("WITH"), span_of(meta), early, changes, said.get("ADMIT ANYWAY"))
 
     def with_clause(self, meta: Meta, options: syntax.QueryOptions) -> CreateClause:
         return CreateClause("WITH", options, span_of(meta))
 
     def emit_early(self, meta: Meta, words: Token) -> CreateClause:
         return CreateClause("EMIT EARLY", span_of(meta), span_of(meta))
+
+    def admit_anyway(self, meta: Meta, words: Token) -> CreateClause:
+        return CreateClause("ADMIT ANYWAY", span_of(meta), span_of(meta))
 
     def emit_changes(self, meta: Meta, words: Token) -> CreateClause:
         return CreateClause("EMIT CHANGES", span_of(meta), span_of(meta))

@@ -79,6 +79,7 @@ _RARE = frozenset(
         "WITH_TIES",
         "_UTILITY_BY",
         "EMIT_EARLY",
+        "ADMIT_ANYWAY",
         "EMIT_CHANGES",
     }
     | {"STREAM_FUNCTION", "_OPEN_QUERY", "_EXISTS", "QUANTIFIER", "_FILTER", "NULLS_FIRST", "NULLS_LAST", "ASC", "DESC"}

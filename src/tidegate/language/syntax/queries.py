@@ -188,7 +188,7 @@ class WithQuery:
 class QueryWithOptions:
     """A query with clauses on how it runs, which only a statement that runs may have.
 
-    `early` is the position of EMIT EARLY, `changes` that of EMIT CHANGES.
+    `early` is the position of EMIT EARLY, `changes` that of EMIT CHANGES, `admitted` that of ADMIT ANYWAY.
     """
 
     query: Query
@@ -196,6 +196,7 @@ class QueryWithOptions:
     span: Span
     early: Span | None = None
     changes: Span | None = None
+    admitted: Span | None = None
 
 
 Query = Select | UnionAll | SetQuery | OrderedQuery | ChangesOf | WithQuery | QueryWithOptions

@@ -240,7 +240,7 @@ class EmbeddedRun(BackgroundRun):
     def _finish_step(
         self, out: Outbox, rows: int, arrived: Mapping[str, int] = NO_STREAMS, seconds: float = 0.0
     ) -> None:
-        if self.job.adjusted:
+        if self.job.adjusted or self.job.adapt is not None:
             self._change_sizes(arrived, seconds)
         if FINAL in self._published:
             remove_final_results(self.job.sinks)

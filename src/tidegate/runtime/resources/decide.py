@@ -57,31 +57,31 @@ class Corrections:
 
 @value
 class Steadiness:
-    """Whether a run is in a steady state: what its sizes are expected to need has not changed for a window's length."""
+    """How long a run has been in a steady state: what its sizes are expected to need has not changed since."""
 
     expected: float = 0.0
     """Memory that was expected when the run was last found to have changed."""
-    settles_at: int = BEGINNING
-    """The instant from which on the run is steady."""
+    changed_at: int = BEGINNING
+    """The instant of that change."""
 
-    def after(self, expected: float, now: int, effect: int) -> Steadiness:
-        """Return the steadiness at an instant, given how long it takes until a change has its full effect."""
+    def after(self, expected: float, now: int) -> Steadiness:
+        """Return the steadiness at an instant."""
         if self.expected and abs(expected - self.expected) <= STEADY * self.expected:
             return self
-        return Steadiness(expected, now + effect)
+        return Steadiness(expected, now)
 
 
 @value
 class Situation:
-    """What a decision sees: what is used now, the sizes in force, what queries allow, and whether a change may follow.
-
-    `is_settled` is whether the last change, of sizes or of the load, has had its full effect.
-    """
+    """What a decision sees: what is used now, the sizes in force, what queries allow, and how steady the run is."""
 
     used: Usage
     sizes: Sizes
     bounds: Mapping[str, SizeBounds]
+    may_grow: bool
+    """Whether the last change, of sizes or of the load, has had its full effect."""
     is_settled: bool
+    """Whether what is used now is also that of a steady state."""
 
 
 @value
@@ -119,7 +119,7 @@ def decide_sizes_within(
     if danger is not None and seen.is_settled:
         # What is used says more than an average of measurements, if it is more.
         corrections = _at_least(corrections, seen.used, now)
-    if danger is None and (not seen.is_settled or seen.sizes == sizes_at(seen.bounds, 1.0)):
+    if danger is None and (not seen.may_grow or seen.sizes == sizes_at(seen.bounds, 1.0)):
         return stay
     planned = limits.planned()
     chosen = choose_sizes(seen.bounds, lambda sizes: usage_of(sizes).exceeds(planned) is None)

@@ -5,14 +5,17 @@ It learns what operators cost while they run. Nothing that it knows is recorded:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 
-from tidegate.catalog.limits import ResourceLimits
+from tidegate.algebra.plan import Scan, walk
+from tidegate.algebra.properties.validities import validity_bound
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.sizes import SizeHistory
-from tidegate.runtime.adaptation import Adaptation
+from tidegate.runtime.adaptation import Adaptation, AdjustedWindow
 from tidegate.runtime.costs.estimate import estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import Knowledge, know_streams
 from tidegate.runtime.costs.learn import NO_SAMPLE, RunSample, learn, learn_sources, span_between
@@ -30,8 +33,8 @@ from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import sizes_of_operators
 from tidegate.time import BEGINNING, FOREVER
 
-BUSY_SHARE = 0.05
-"""Largest share of time that the manager itself takes."""
+BUSY_SHARE, BUSY_AT_FIRST = 0.05, 1.0
+"""Largest share of time that the manager itself takes, and seconds that it may take besides."""
 
 SMOOTHING = 0.3
 """Weight of a new measurement in the averages of processor time and delay."""
@@ -43,28 +46,35 @@ SPAN_OF_RATES, SPAN_OF_LEARNING = 1 / 20, 1 / 4
 class ResourceManager:
     """Hook of a job that keeps it within limits. It remembers what it has learnt from step to step."""
 
-    def __init__(self, limits: ResourceLimits, buckets: int = 1, clock: Callable[[], float] = monotonic) -> None:
-        self.limits, self._buckets, self._clock = limits, buckets, clock
-        self._rests_until = 0.0
-        """Until when nothing is decided, because the last decision took long."""
+    def __init__(self, buckets: int = 1, clock: Callable[[], float] = monotonic) -> None:
+        self.limits = NO_LIMITS
+        self._buckets, self._clock = buckets, clock
+        self._began, self._busy = clock(), 0.0
+        """When the manager began, and for how many seconds it has decided since."""
         self._knowledge: Knowledge | None = None
         self._corrections = Corrections()
         self._steadiness = Steadiness()
         self._used, self._seconds = Usage(), 0.0
         self._rates_since, self._learns_since = NO_SAMPLE, NO_SAMPLE
+        self._knows_rates = False
+        self._sizes: deque[tuple[int, int]] = deque()
+        """Instants and sizes of the state, of which each is smaller than those before."""
 
     def __call__(self, seen: Adaptation) -> Mapping[str, SizeHistory]:
         """Return the histories that change after a step."""
         now = _application_time(seen.watermarks)
-        if now is None or not seen.windows or not self.limits.are_set:
+        if now is None:
             return {}
         self._note_step(seen)
+        if not seen.windows:
+            if self._used.exceeds(self.limits) is not None:
+                seen.warn(_shortfall_warning())
+            return {}
         began = self._clock()
-        if began < self._rests_until:
+        if not self._knows_rates or self._busy > BUSY_AT_FIRST + BUSY_SHARE * (began - self._began):
             return {}
         changed = self._histories(seen, self._decide(seen, now))
-        ended = self._clock()
-        self._rests_until = ended + (ended - began) / BUSY_SHARE
+        self._busy += self._clock() - began
         return changed
 
     def estimate(self, graph: StageGraph, sizes: Sizes) -> Usage:
@@ -81,11 +91,22 @@ class ResourceManager:
         self._seconds += seen.seconds
         if self._rates_since is NO_SAMPLE:
             self._rates_since, self._seconds = sample, 0.0
-        elif span is not None and span.time >= _longest_effect(seen) * SPAN_OF_RATES:
+        elif span is not None and span.time >= _longest_effect(seen, known) * SPAN_OF_RATES:
             cpu = _smooth(cpu, self._seconds * 1e6 / span.time)
-            self._knowledge = learn_sources(seen.graph, known, span)
+            self._knowledge, self._knows_rates = learn_sources(seen.graph, known, span), True
             self._rates_since, self._seconds = sample, 0.0
-        self._used = Usage(float(seen.state.bytes), cpu, delay)
+        self._used = Usage(self._peak_of_memory(seen, known), cpu, delay)
+
+    def _peak_of_memory(self, seen: Adaptation, known: Knowledge) -> float:
+        """Return the largest size of the state in the time of the longest window: states grow until they are merged."""
+        now, sizes = _application_time(seen.watermarks) or BEGINNING, self._sizes
+        oldest = now - _longest_effect(seen, known)
+        while sizes and sizes[-1][1] <= seen.state.bytes:
+            sizes.pop()
+        while sizes and sizes[0][0] < oldest:
+            sizes.popleft()
+        sizes.append((now, seen.state.bytes))
+        return float(self._sizes[0][1])
 
     def _know_streams(self, seen: Adaptation) -> Knowledge:
         """Return what is known; of new streams, what is assumed."""
@@ -98,35 +119,35 @@ class ResourceManager:
 
     def _decide(self, seen: Adaptation, now: int) -> SizeDecision:
         sizes = {key: each.newest.size for key, each in seen.sizes.items()}
-        expected, effect = (
-            total_of(estimate_graph(seen.graph, self._know_streams(seen), sizes))[0],
-            _longest_effect(seen),
-        )
-        self._steadiness = self._steadiness.after(expected, now, effect)
-        is_settled = now >= self._steadiness.settles_at
-        self._learn_operators(seen, sizes, is_settled=is_settled)
+        known = self._know_streams(seen)
+        effect, (expected, _) = _longest_effect(seen, known), total_of(estimate_graph(seen.graph, known, sizes))
+        self._steadiness = self._steadiness.after(expected, now)
+        # The largest state of a window's length is steady when the last change had its full effect before that.
+        steady_for = now - self._steadiness.changed_at
+        may_grow, is_settled = steady_for >= effect, steady_for >= 2 * effect
+        self._learn_operators(seen, sizes, are_windows_full=may_grow)
         known = self._know_streams(seen)
 
         def estimate(some: Sizes) -> Usage:
             return Usage(*total_of(estimate_graph(seen.graph, known, some)))
 
         bounds = {key: each.bounds for key, each in seen.windows.items()}
-        situation = Situation(self._used, sizes, bounds, is_settled)
+        situation = Situation(self._used, sizes, bounds, may_grow, is_settled)
         decided = decide_sizes_within(self.limits, situation, estimate, self._corrections)
         self._corrections = decided.corrections
         if decided.shortfall is not None:
             seen.warn(_shortfall_warning())
         if decided.changes(sizes):
-            self._steadiness = Steadiness(estimate(decided.sizes).memory, now + effect)
+            self._steadiness = Steadiness(estimate(decided.sizes).memory, now)
         return decided
 
-    def _learn_operators(self, seen: Adaptation, sizes: Sizes, *, is_settled: bool) -> None:
+    def _learn_operators(self, seen: Adaptation, sizes: Sizes, *, are_windows_full: bool) -> None:
         """Learn what operators give and cost; only while windows are full, because they give less while they fill."""
         sample = _sample(seen)
         span = span_between(self._learns_since, sample)
-        if span is None or not is_settled:
+        if span is None or not are_windows_full:
             self._learns_since = sample
-        elif span.time >= _longest_effect(seen) * SPAN_OF_LEARNING:
+        elif span.time >= _longest_effect(seen, self._know_streams(seen)) * SPAN_OF_LEARNING:
             self._knowledge = learn(seen.graph, self._know_streams(seen), span, sizes)
             self._learns_since = sample
 
@@ -157,10 +178,18 @@ def _application_time(watermarks: Mapping[str, int]) -> int | None:
     return None if now == BEGINNING else now
 
 
-def _longest_effect(seen: Adaptation) -> int:
-    """Return how long it takes until a change has its full effect: the longest window."""
-    ranges = [each.bounds.best for each in seen.windows.values() if each.bounds.kind != "rows"]
-    return max(ranges, default=0)
+def _longest_effect(seen: Adaptation, known: Knowledge) -> int:
+    """Return how long it takes until a change has its full effect: the longest validity of an adaptable window."""
+    return max((_effect_of(each, known) for each in seen.windows.values()), default=0)
+
+
+def _effect_of(window: AdjustedWindow, known: Knowledge) -> int:
+    length = validity_bound(window.node)
+    if length is not None:
+        return length
+    streams = {each.stream for each in walk(window.node) if isinstance(each, Scan)}
+    distances = (known.source(stream).characteristics.distance for stream in streams)
+    return round(window.bounds.best * max(distances)) if window.bounds.kind == "rows" else 0
 
 
 def _smooth(known: float, new: float) -> float:

@@ -231,7 +231,7 @@ class SparkRun(BackgroundRun):
         directive = replace(directive, again=again, repeated=repeated)
         outcome = self._run_job(before, directive, intent, began)
         self._emit_shedding_rows(outcome)
-        sizes = self._change_sizes(outcome, before) if self.job.adjusted else {}
+        sizes = self._change_sizes(outcome, before) if self.job.adjusted or self.job.adapt is not None else {}
         self._flush(before, outcome)
         with self._phases.measure("publish"):
             self._publish(directive)

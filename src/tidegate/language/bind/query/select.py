@@ -61,7 +61,12 @@ def bind_query(query: syntax.Query, around: BindContext) -> Plan:
             return bind_query(query.query, bind_definitions(query, around))
         case syntax.QueryWithOptions(options=options):
             with_clause = None if options is None else options.span
-            clauses = (("EMIT EARLY", query.early), ("EMIT CHANGES", query.changes), ("WITH (…)", with_clause))
+            clauses = (
+                ("EMIT EARLY", query.early),
+                ("EMIT CHANGES", query.changes),
+                ("ADMIT ANYWAY", query.admitted),
+                ("WITH (…)", with_clause),
+            )
             what, place = next((what, place) for what, place in clauses if place is not None)
             hint = "write it at the end of the whole statement"
             raise QueryError("Q126", f"{what} is not allowed after a part of a query", place, hint=hint)

@@ -32,6 +32,11 @@ def changes_clause(query: syntax.Query) -> Span | None:
     return query.changes if isinstance(query, syntax.QueryWithOptions) else None
 
 
+def is_admitted(query: syntax.Query) -> bool:
+    """Return whether a query has ADMIT ANYWAY."""
+    return isinstance(query, syntax.QueryWithOptions) and query.admitted is not None
+
+
 def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
     """Return the shedding of a query that runs."""
     options = query.options if isinstance(query, syntax.QueryWithOptions) else None
