@@ -18,7 +18,7 @@ USUAL_PRICES = Prices(step=1e-4, row_in=1e-7, row_out=1e-7, touched=2e-8)
 """Prices of a kind of operator that was not measured."""
 
 DEFAULT_PRICES: Mapping[str, Prices] = {}
-"""Prices where `tidegate calibrate` has not run."""
+"""Prices by kind where `tidegate calibrate` has not run: none, so that all kinds have the usual ones."""
 
 FORMAT = 1
 """Number of the form of the stored prices. Prices in another form are not read."""
