@@ -168,6 +168,10 @@ def test_a_partitioned_window_22_12():
     close(window_rows_by_group(Characteristics(10.0, 1.0), 7.0, 3.0), 10.0, 210.0)
 
 
+def test_a_count_window_over_nothing_has_no_rows():
+    assert window_rows(NO_ROWS, 7.0).valid_rows == 0.0
+
+
 def test_a_coalesce_keeps_the_relation():
     found = coalesce(STREAM, 4.0)
     close(found, 40.0, 4000.0)

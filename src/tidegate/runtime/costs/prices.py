@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -17,10 +18,14 @@ USUAL_PRICES = Prices(step=1e-4, row_in=1e-7, row_out=1e-7, touched=2e-8)
 """Prices of a kind of operator that was not measured."""
 
 DEFAULT_PRICES: Mapping[str, Prices] = {}
-"""Prices where `tidegate calibrate` has not run."""
+"""Prices by kind where `tidegate calibrate` has not run: none, so that all kinds have the usual ones."""
 
 FORMAT = 1
 """Number of the form of the stored prices. Prices in another form are not read."""
+
+
+CLEARLY = 0.9
+"""Part of the error that must remain at most for another choice of units to be better."""
 
 
 @value
@@ -60,29 +65,30 @@ def solve_without_negative(units: Floats, seconds: Floats) -> Floats:
     """
     width = units.shape[1]
     best, least = np.zeros(width), float(np.sum(seconds**2))
-    for choice in range(1, 1 << width):
+    for choice in sorted(range(1, 1 << width), key=lambda each: (each.bit_count(), each)):
         chosen = [at for at in range(width) if choice >> at & 1]
         part = units[:, chosen]
         scale = np.maximum(np.abs(part).max(axis=0), np.finfo(np.float64).tiny)
         solved = np.linalg.lstsq(part / scale, seconds, rcond=1e-9)[0] / scale
         error = float(np.sum((part @ solved - seconds) ** 2))
-        # A part that explains next to nothing is left out.
-        if (solved >= 0).all() and error < least * (1 - 1e-9):
+        # Units that grow together cannot be told apart: further ones count only if they explain clearly more.
+        if (solved >= 0).all() and error < least * CLEARLY:
             best, least = np.zeros(width), error
             best[chosen] = solved
     return best
 
 
 def scale_prices(prices: Mapping[str, Prices], measured: Iterable[MeasuredWork]) -> dict[str, Prices]:
-    """Return prices scaled so that, by kind, all work together costs what was measured of it."""
-    priced: dict[str, float] = {}
-    spent: dict[str, float] = {}
+    """Return prices scaled, by kind, by the median of what work cost relative to them.
+
+    The median, because a process that is interrupted makes a few operators seem many times as slow.
+    """
+    ratios: dict[str, list[float]] = {}
     for each in measured:
-        kind = each.work.kind
-        priced[kind] = priced.get(kind, 0.0) + prices.get(kind, USUAL_PRICES).seconds_of(each.work)
-        spent[kind] = spent.get(kind, 0.0) + each.seconds
-    scaled = {kind: prices.get(kind, USUAL_PRICES).scale(spent[kind] / priced[kind]) for kind in spent if priced[kind]}
-    return {**prices, **scaled}
+        priced = prices.get(each.work.kind, USUAL_PRICES).seconds_of(each.work)
+        if priced > 0:
+            ratios.setdefault(each.work.kind, []).append(each.seconds / priced)
+    return {**prices, **{kind: prices.get(kind, USUAL_PRICES).scale(median(many)) for kind, many in ratios.items()}}
 
 
 # ---- storage

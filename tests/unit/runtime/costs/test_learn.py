@@ -148,6 +148,19 @@ def test_the_groups_of_an_aggregation_are_learnt_from_its_state():
     assert learn(graph, Knowledge(), span, {}).operators[place].groups == pytest.approx(50, rel=0.01)
 
 
+def test_cuts_at_watermarks_are_no_changes_of_values():
+    graph = graph_of(
+        "SELECT x.n FROM (SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 5 SECONDS) GROUP BY k) x, "
+        "b WINDOW(RANGE 1 SECOND) y WHERE x.k = y.k"
+    )
+    place = place_of(graph, "aggregate")
+    # Fifty groups are cut at each of ten steps; the other thousand elements are values that changed.
+    span = span_of({place: OperatorFigures(1_000, 1_500)}, {"a": 1_000}, {place: StateSize(9, 9, 0, groups=50)})
+    known = learn(graph, Knowledge(), span, {})
+    assert known.operators[place].selectivity == pytest.approx(0.5, rel=0.02)
+    assert estimate_graph(graph, known)[place].characteristics.rate * SECOND == pytest.approx(150.0, rel=0.01)
+
+
 def test_measured_seconds_refine_an_operator():
     graph = graph_of("SELECT k FROM a WHERE value > 0.5")
     place = place_of(graph, "filter")
