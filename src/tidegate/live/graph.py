@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import QueryError
+from tidegate.live.admission import refuse_overload
 from tidegate.live.answers import Answer
 from tidegate.live.change_queue import ChangeQueue
 from tidegate.live.changes import apply_change, end_phases
@@ -25,7 +26,7 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.codec import from_json
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import manage_resources, source_stream_of
+from tidegate.runtime.compile import source_stream_of, with_limits
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import Job, QueryState
 from tidegate.runtime.moved_states import NOTHING_HELD, HeldElements
@@ -108,11 +109,14 @@ class LiveGraph:
             after = applied.program
             added = {q.name for q in after.version.queries} - {q.name for q in self._live.version.queries}
             _refuse_shared_sinks(after)
+            job = self._make_job(after, opened, self._run.job.buckets)
+            new = [query for query in after.queries() if query.name in added]
+            refuse_overload(self._run.job, job, new)
             for name, sink in after.sinks().items():
                 if name in added:
                     sink.clear()
             self._sources = opened
-            self._commit(after, dropped, applied.held)
+            self._commit(after, job, dropped, applied.held)
             if followed is not None:
                 followed.append(self._open_feed(prepared.program.queries[0].name))
             return applied.answers
@@ -120,18 +124,21 @@ class LiveGraph:
         return self._submit(change)
 
     def _commit(
-        self, after: LiveProgram, dropped: frozenset[str] = frozenset(), held: HeldElements = NOTHING_HELD
+        self,
+        after: LiveProgram,
+        job: Job,
+        dropped: frozenset[str] = frozenset(),
+        held: HeldElements = NOTHING_HELD,
     ) -> None:
         """Record a version of the program, and go on with it; in the thread of the run.
 
         `held` has the elements that new stages hold from their beginning.
         """
-        job = self._make_job(after, self._run.job.buckets)
         after = after.with_states(StateStore(self._root), job, held)
         self._is_committing = True
         self._checkpoint.write_program(after.version.version, self._encoder.encode(after.version))
         gone = {q.name for q in self._live.version.queries} - {q.name for q in after.version.queries}
-        self._live = after
+        self._live, self._manager = after, job.adapt
         self._run.swap_job(job, [query.name for query in after.version.queries], dropped, after.version.moved)
         StateStore(self._root).keep_stages(job.graph.numbers)
         for name in gone:
@@ -139,10 +146,9 @@ class LiveGraph:
             self._feeds.end_query(name)
         self._is_committing = False
 
-    def _make_job(self, live: LiveProgram, buckets: int) -> Job:
-        """Return the job of a program; its resource manager stays, because it knows what operators cost."""
-        self._manager = manage_resources(live.catalog.limits, buckets, self._manager)
-        return live.make_job(self._sources, buckets, self._adapt or self._manager)
+    def _make_job(self, live: LiveProgram, sources: Mapping[str, Source], buckets: int) -> Job:
+        job = live.make_job(sources, buckets, self._adapt)
+        return job if self._adapt is not None else with_limits(job, live.catalog.limits, self._manager)
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""
@@ -152,7 +158,8 @@ class LiveGraph:
         # A text that is being prepared builds on the phases of now.
         if (moment := self._run.moment()).flushed and self._changing.acquire(blocking=False):
             try:
-                self._commit(end_phases(self._live, moment))
+                after = end_phases(self._live, moment)
+                self._commit(after, self._make_job(after, self._sources, self._run.job.buckets))
                 self._table.forget([n for n in self._table.owners() if n not in self._live.compiled])
             finally:
                 self._changing.release()
@@ -189,7 +196,8 @@ class LiveGraph:
         return live
 
     def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
-        job = self._make_job(self._live, self._session.choose_buckets(self._root))
+        job = self._make_job(self._live, self._sources, self._session.choose_buckets(self._root))
+        self._manager = job.adapt
         StateStore(self._root).keep_stages(job.graph.numbers)
         callbacks = RunCallbacks(self._on_rows, self._between_steps, self._feeds.has_reader)
         return start_live_run(job, self._session, self._root, self._live.version, callbacks)

@@ -15,6 +15,7 @@ from tidegate.algebra.adaptable import Adaptable, with_one_size
 from tidegate.algebra.explain import describe
 from tidegate.algebra.plan import Granularity, Plan, Scan, Window, inputs, walk
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.limits import NO_LIMITS, ResourceLimits
 from tidegate.errors import InternalError, TidegateWarning
 from tidegate.optimizer.quality import SizeBounds, adaptable_nodes, size_bounds
 from tidegate.physical.common.sizes import NO_SIZES, SizeChange, SizeHistories, SizeHistory
@@ -94,6 +95,7 @@ class Adaptation:
     """What all operators did before this step."""
     operator_sizes: Callable[[], Mapping[OperatorPlace, StateSize]] = dict
     """Returns the size of the state of each operator."""
+    limits: ResourceLimits = NO_LIMITS
     warn: Callable[[TidegateWarning], None] = lambda _: None
     """Shows a warning to users, once."""
 

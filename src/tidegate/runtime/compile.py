@@ -175,18 +175,17 @@ def compile_job(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
     job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
-    return replace(job, adapt=manage_resources(program.catalog.limits, buckets))
+    return with_limits(job, program.catalog.limits)
 
 
-def manage_resources(limits: ResourceLimits, buckets: int, running: Adapt | None = None) -> Adapt | None:
-    """Return a resource manager for limits: the running one if there is any; None without limits."""
+def with_limits(job: Job, limits: ResourceLimits, running: Adapt | None = None) -> Job:
+    """Return a job that keeps within limits. A manager that is running goes on: it knows what operators cost."""
     if not limits.are_set:
-        return None
+        return replace(job, limits=limits)
     from tidegate.runtime.resources.manager import ResourceManager
 
-    manager = running if isinstance(running, ResourceManager) else ResourceManager(buckets)
-    manager.limits = limits
-    return manager
+    manager = running if isinstance(running, ResourceManager) else ResourceManager(job.buckets)
+    return replace(job, limits=limits, adapt=manager)
 
 
 @deep_recursion()

@@ -73,6 +73,14 @@ def carry_sizes(
     return _carry(sizes, before, after)
 
 
+def carry_places(
+    known: Mapping[tuple[int, int], Carried], before: StageGraph, after: StageGraph
+) -> dict[tuple[int, int], Carried]:
+    """Return what is known of the operators that two graphs have, by stage and operator, as `carry_figures` does."""
+    placed = {OperatorPlace(*place): each for place, each in known.items()}
+    return {(place.stage, place.operator): each for place, each in _carry(placed, before, after).items()}
+
+
 def _carry(
     known: Mapping[OperatorPlace, Carried], before: StageGraph, after: StageGraph
 ) -> dict[OperatorPlace, Carried]:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.limits import NO_LIMITS, ResourceLimits
 from tidegate.connectors.decode import Decoder
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
@@ -73,6 +74,8 @@ class Job:
     """A step in which a join makes more pairs than this runs in pieces."""
     adjusted: AdjustedWindows = field(default_factory=dict)
     """Windows and granularities whose size may change, by the keys of their histories."""
+    limits: ResourceLimits = NO_LIMITS
+    """Limits on what the job uses."""
     adapt: Adapt | None = None
     """Hook that decides sizes after each step; without it, they are always the best ones."""
 

@@ -267,6 +267,7 @@ class EmbeddedRun(BackgroundRun):
             engine.phases.so_far(),
             self.progress.operators,
             engine.state_sizes,
+            self.job.limits,
             self.progress.warn,
         )
         decided = decide_sizes(self.job.adapt, adaptation)

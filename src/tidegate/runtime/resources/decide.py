@@ -32,6 +32,16 @@ class Usage:
     cpu: float = 0.0
     delay: float = 0.0
 
+    def describe(self) -> str:
+        """Describe memory and processor time.
+
+        Examples
+        --------
+        >>> Usage(1_250_000, 0.034).describe()
+        '1.2 MB of state and 3.4 % of a core'
+        """
+        return f"{self.memory / 1e6:,.1f} MB of state and {100 * self.cpu:.2g} % of a core"
+
     def exceeds(self, limits: ResourceLimits) -> str | None:
         """Return which limit is exceeded, in words; None if none is."""
         if limits.memory is not None and self.memory > limits.memory:

@@ -12,14 +12,15 @@ from time import monotonic
 
 from tidegate.algebra.plan import Scan, walk
 from tidegate.algebra.properties.validities import validity_bound
-from tidegate.catalog.limits import NO_LIMITS
+from tidegate.catalog.catalog import SourceStream
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.sizes import SizeHistory
-from tidegate.runtime.adaptation import Adaptation, AdjustedWindow
+from tidegate.runtime.adaptation import Adaptation, AdjustedWindow, AdjustedWindows
 from tidegate.runtime.costs.estimate import estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import Knowledge, know_streams
-from tidegate.runtime.costs.learn import NO_SAMPLE, RunSample, learn, learn_sources, span_between
+from tidegate.runtime.costs.learn import FEWEST_ROWS, NO_SAMPLE, RunSample, learn, learn_sources, span_between
 from tidegate.runtime.figures import figures_of_operators
+from tidegate.runtime.graph_parts import carry_places
 from tidegate.runtime.resources.choose_sizes import Sizes
 from tidegate.runtime.resources.decide import (
     Corrections,
@@ -47,7 +48,6 @@ class ResourceManager:
     """Hook of a job that keeps it within limits. It remembers what it has learnt from step to step."""
 
     def __init__(self, buckets: int = 1, clock: Callable[[], float] = monotonic) -> None:
-        self.limits = NO_LIMITS
         self._buckets, self._clock = buckets, clock
         self._began, self._busy = clock(), 0.0
         """When the manager began, and for how many seconds it has decided since."""
@@ -56,7 +56,9 @@ class ResourceManager:
         self._steadiness = Steadiness()
         self._used, self._seconds = Usage(), 0.0
         self._rates_since, self._learns_since = NO_SAMPLE, NO_SAMPLE
-        self._knows_rates = False
+        self._measured: frozenset[str] = frozenset()
+        """Streams whose rates were measured."""
+        self._graph: StageGraph | None = None
         self._sizes: deque[tuple[int, int]] = deque()
         """Instants and sizes of the state, of which each is smaller than those before."""
 
@@ -67,23 +69,31 @@ class ResourceManager:
             return {}
         self._note_step(seen)
         if not seen.windows:
-            if self._used.exceeds(self.limits) is not None:
+            if self._used.exceeds(seen.limits) is not None:
                 seen.warn(_shortfall_warning())
             return {}
         began = self._clock()
-        if not self._knows_rates or self._busy > BUSY_AT_FIRST + BUSY_SHARE * (began - self._began):
+        if not self._knows_rates(seen) or self._busy > BUSY_AT_FIRST + BUSY_SHARE * (began - self._began):
             return {}
         changed = self._histories(seen, self._decide(seen, now))
         self._busy += self._clock() - began
         return changed
 
-    def estimate(self, graph: StageGraph, sizes: Sizes) -> Usage:
-        """Return what a graph is estimated to need with some sizes, corrected by what was measured."""
-        size, seconds = total_of(estimate_graph(graph, self._knowledge or Knowledge(), sizes))
+    def least_usage(
+        self, graph: StageGraph, streams: Mapping[str, SourceStream], windows: AdjustedWindows
+    ) -> Usage | None:
+        """Return what a graph would need with the worst sizes; None if the rate of a stream was not measured yet."""
+        unknown = [name for name, each in streams.items() if not each.is_table and name not in self._measured]
+        if unknown or self._knowledge is None or self._graph is None:
+            return None
+        known = carry_knowledge(self._knowledge, self._graph, graph)
+        sizes = {key: each.bounds.worst for key, each in windows.items()}
+        size, seconds = total_of(estimate_graph(graph, known, sizes))
         return Usage(size * self._corrections.memory, seconds * self._corrections.cpu)
 
     def _note_step(self, seen: Adaptation) -> None:
         """Update the rates of sources, and the averages of what steps use."""
+        self._follow_graph(seen.graph)
         known = self._know_streams(seen)
         sample = RunSample(watermarks=dict(seen.watermarks), rows=dict(seen.arrived), steps=seen.step)
         span = span_between(self._rates_since, sample)
@@ -93,7 +103,8 @@ class ResourceManager:
             self._rates_since, self._seconds = sample, 0.0
         elif span is not None and span.time >= _longest_effect(seen, known) * SPAN_OF_RATES:
             cpu = _smooth(cpu, self._seconds * 1e6 / span.time)
-            self._knowledge, self._knows_rates = learn_sources(seen.graph, known, span), True
+            self._knowledge = learn_sources(seen.graph, known, span)
+            self._measured |= {stream for stream, rows in span.rows.items() if rows >= FEWEST_ROWS}
             self._rates_since, self._seconds = sample, 0.0
         self._used = Usage(self._peak_of_memory(seen, known), cpu, delay)
 
@@ -108,6 +119,14 @@ class ResourceManager:
         sizes.append((now, seen.state.bytes))
         return float(self._sizes[0][1])
 
+    def _follow_graph(self, graph: StageGraph) -> None:
+        """Keep what is known of the operators that stay when queries come or go."""
+        if self._graph is not None and self._graph is not graph:
+            if self._knowledge is not None:
+                self._knowledge = carry_knowledge(self._knowledge, self._graph, graph)
+            self._learns_since = NO_SAMPLE
+        self._graph = graph
+
     def _know_streams(self, seen: Adaptation) -> Knowledge:
         """Return what is known; of new streams, what is assumed."""
         known = self._knowledge
@@ -116,6 +135,9 @@ class ResourceManager:
             known = first if known is None else replace(known, sources={**first.sources, **known.sources})
         self._knowledge = known
         return known
+
+    def _knows_rates(self, seen: Adaptation) -> bool:
+        return all(name in self._measured or each.is_table for name, each in seen.streams.items())
 
     def _decide(self, seen: Adaptation, now: int) -> SizeDecision:
         sizes = {key: each.newest.size for key, each in seen.sizes.items()}
@@ -133,7 +155,7 @@ class ResourceManager:
 
         bounds = {key: each.bounds for key, each in seen.windows.items()}
         situation = Situation(self._used, sizes, bounds, may_grow, is_settled)
-        decided = decide_sizes_within(self.limits, situation, estimate, self._corrections)
+        decided = decide_sizes_within(seen.limits, situation, estimate, self._corrections)
         self._corrections = decided.corrections
         if decided.shortfall is not None:
             seen.warn(_shortfall_warning())
@@ -169,6 +191,12 @@ def _sample(seen: Adaptation) -> RunSample:
     figures = figures_of_operators(seen.figures.copy())
     sizes = sizes_of_operators(seen.operator_sizes())
     return RunSample(figures, sizes, dict(seen.watermarks), dict(seen.arrived), seen.step)
+
+
+def carry_knowledge(known: Knowledge, before: StageGraph, after: StageGraph) -> Knowledge:
+    """Return what is known of one graph for another one, by the operators that both have."""
+    operators, factors = carry_places(known.operators, before, after), carry_places(known.factors, before, after)
+    return replace(known, operators=operators, factors=factors)
 
 
 def _application_time(watermarks: Mapping[str, int]) -> int | None:

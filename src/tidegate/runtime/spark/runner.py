@@ -330,6 +330,7 @@ class SparkRun(BackgroundRun):
             outcome.phases.plus(self._phases.so_far()),
             self.progress.operators,
             lambda: outcome.state_sizes,
+            self.job.limits,
             self.progress.warn,
         )
         decided = decide_sizes(self.job.adapt, adaptation)
