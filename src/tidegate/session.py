@@ -39,6 +39,7 @@ from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.frames import Frame, frame_source
 from tidegate.runtime.job import DEAD_LETTERS, Job, JobRun, OnRows, Progress
 from tidegate.runtime.quality import QUALITY
+from tidegate.runtime.resources.managed_job import manage_job
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
 from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
@@ -343,14 +344,14 @@ class Session(Registration):
 
     def _start_run(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> JobRun:
         if self.runtime == "embedded":
-            job = replace(job, buckets=self.choose_buckets(where))
+            job = manage_job(replace(job, buckets=self.choose_buckets(where)))
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
         from tidegate.runtime.spark.session import check_workers
 
         check_workers(self.spark)
-        job = replace(job, buckets=self.choose_buckets(where))
+        job = manage_job(replace(job, buckets=self.choose_buckets(where)))
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 

@@ -26,11 +26,12 @@ from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.codec import from_json
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.compile import source_stream_of, with_limits
+from tidegate.runtime.compile import source_stream_of
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import Job, QueryState
 from tidegate.runtime.moved_states import NOTHING_HELD, HeldElements
 from tidegate.runtime.outputs import query_schema
+from tidegate.runtime.resources.managed_job import manage_job
 from tidegate.runtime.state import StateStore
 from tidegate.session import Session
 
@@ -148,7 +149,7 @@ class LiveGraph:
 
     def _make_job(self, live: LiveProgram, sources: Mapping[str, Source], buckets: int) -> Job:
         job = live.make_job(sources, buckets, self._adapt)
-        return job if self._adapt is not None else with_limits(job, live.catalog.limits, self._manager)
+        return job if self._adapt is not None else manage_job(job, self._manager)
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""

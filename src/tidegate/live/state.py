@@ -165,7 +165,7 @@ class LiveProgram:
         known = [(query, compiled) for query, compiled in phases if compiled.is_adaptable]
         adjusted = adjusted_windows([(q, c.optimized) for q, c in known], [(q, c.given) for q, c in known])
         job = Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
-        return replace(job, adjusted=adjusted, adapt=adapt)
+        return replace(job, adjusted=adjusted, adapt=adapt, limits=self.catalog.limits)
 
     def with_states(self, store: StateStore, job: Job, held: HeldElements) -> LiveProgram:
         """Write the states of new stages that hold elements from their beginning; return the program that has them."""

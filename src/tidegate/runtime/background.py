@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from tidegate.connectors.ranges import Source
 from tidegate.optimizer.advice import PlanAdvice
+from tidegate.physical.common.sizes import SizeHistories
 from tidegate.runtime.checkpoint_lock import CheckpointLock
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.file_events import FileEvents
@@ -48,6 +51,17 @@ class BackgroundRun(ABC):
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         """Return the size of the state of each operator in each bucket, after the last step."""
 
+    @abstractmethod
+    def size_histories(self) -> SizeHistories:
+        """Return the histories of the sizes of all adaptable windows, by key."""
+
+    def quality(self) -> pa.Table:
+        """Return the sizes that windows and granularities have from now on, with their queries."""
+        from tidegate.runtime.quality import quality_rows
+
+        rows = quality_rows(self.job.adjusted, {}, {}, self.size_histories(), self.job.times)
+        return pa.Table.from_batches([rows])
+
     def metadata(self, query: str | None = None) -> Metadata:
         """Return the metadata of the run, or of what one of its queries uses."""
         from tidegate.runtime.metadata import collect_metadata
@@ -64,7 +78,8 @@ class BackgroundRun(ABC):
         """Show the stages of a query with what they are estimated to need, and what they do."""
         from tidegate.runtime.costs.explain import explain_cost_of_running
 
-        return explain_cost_of_running(self.job, self._observe(), query)
+        sizes = {key: each.newest.size for key, each in self.size_histories().items()}
+        return explain_cost_of_running(self.job, self._observe(), query, sizes)
 
     def advise_on_joins(self, query: str) -> PlanAdvice:
         """Return what is known of the sources and joins of a query, for a better order of its joins."""

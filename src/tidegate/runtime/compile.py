@@ -15,7 +15,6 @@ from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
-from tidegate.catalog.limits import ResourceLimits
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
@@ -30,7 +29,7 @@ from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
-from tidegate.runtime.adaptation import Adapt, adjusted_windows
+from tidegate.runtime.adaptation import adjusted_windows
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
 from tidegate.runtime.stage_graph import StageGraph
@@ -175,17 +174,7 @@ def compile_job(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
     job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
-    return with_limits(job, program.catalog.limits)
-
-
-def with_limits(job: Job, limits: ResourceLimits, running: Adapt | None = None) -> Job:
-    """Return a job that keeps within limits. A manager that is running goes on: it knows what operators cost."""
-    if not limits.are_set:
-        return replace(job, limits=limits)
-    from tidegate.runtime.resources.manager import ResourceManager
-
-    manager = running if isinstance(running, ResourceManager) else ResourceManager(job.buckets)
-    return replace(job, limits=limits, adapt=manager)
+    return replace(job, limits=program.catalog.limits)
 
 
 @deep_recursion()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidegate.costs.estimates import SECOND
+from tidegate.costs.estimates import NO_SIZES, SECOND
 from tidegate.runtime.costs.estimate import OperatorEstimate, estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import USUAL_ELAPSED, Knowledge, Place, know_streams
 from tidegate.runtime.costs.learn import RunSample, RunSpan, learn, sample_run, span_between
@@ -20,16 +20,20 @@ from tidegate.time import BEGINNING
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def explain_cost(graph: StageGraph, knowledge: Knowledge, span: RunSpan | None = None) -> str:
+def explain_cost(
+    graph: StageGraph, knowledge: Knowledge, span: RunSpan | None = None, sizes: Mapping[str, float] = NO_SIZES
+) -> str:
     """Show the stages of a graph with the estimates of their operators; with a span of a run, also what they did."""
-    estimates = estimate_graph(graph, knowledge)
+    estimates = estimate_graph(graph, knowledge, sizes)
     notes = {place: _describe_operator(place, each, span) for place, each in estimates.items()}
     sources = [f"  {_describe_source(knowledge, each)}" for each in graph.streams]
     total = _describe_total(estimates, span)
     return "\n".join([annotate_stages(graph, notes), "", "sources", *sources, "", "total", f"  {total}"])
 
 
-def explain_cost_of_running(job: Job, observed: Observed, query: str) -> str:
+def explain_cost_of_running(
+    job: Job, observed: Observed, query: str, sizes_in_force: Mapping[str, float] = NO_SIZES
+) -> str:
     """Show the stages of a query that runs, with estimates and measurements.
 
     What the operators gave is known of the run; what they keep and how long they take are estimated.
@@ -42,10 +46,10 @@ def explain_cost_of_running(job: Job, observed: Observed, query: str) -> str:
     streams = {stream: job.sources[stream].stream for stream in part.streams}
     known = know_streams(streams, [progress], job.buckets)
     if span is not None:
-        learnt = learn(part, known, span, {})
+        learnt = learn(part, known, span, sizes_in_force)
         known_of = {place: replace(each, row_bytes=None) for place, each in learnt.operators.items()}
         known = replace(learnt, operators=known_of, factors={})
-    return f"query {query}\n\n{explain_cost(part, known, span)}"
+    return f"query {query}\n\n{explain_cost(part, known, span, sizes_in_force)}"
 
 
 def span_of_run(progress: Progress, observed: Observed) -> RunSpan | None:

@@ -106,9 +106,8 @@ class EmbeddedRun(BackgroundRun):
             if not source.stream.is_table
         }
 
-    def quality(self) -> pa.Table:
-        """Return the sizes that windows and granularities have from now on, with their queries."""
-        return pa.Table.from_batches([quality_rows(self.job.adjusted, {}, {}, self._sizes, self.job.times)])
+    def size_histories(self) -> SizeHistories:
+        return self._sizes
 
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         return self.engine.state_sizes()

@@ -123,11 +123,9 @@ class SparkRun(BackgroundRun):
         except LOST_JAVA_ERRORS as error:
             raise explain_failure(error) or error from error
 
-    def quality(self) -> pa.Table:
-        """Return the sizes that windows and granularities have from now on, with their queries."""
-        windows, recorded = self.job.adjusted, self._last.sizes if self._last else {}
-        known = known_sizes(windows, recorded, self._watermarks_before)
-        return pa.Table.from_batches([quality_rows(windows, {}, {}, known, self.job.times)])
+    def size_histories(self) -> SizeHistories:
+        recorded = self._last.sizes if self._last else {}
+        return known_sizes(self.job.adjusted, recorded, self._watermarks_before)
 
     def state_sizes(self) -> Mapping[OperatorPlace, StateSize]:
         return self._state_sizes

@@ -16,6 +16,7 @@ from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adaptation
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
+from tidegate.runtime.resources.managed_job import manage_job
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -60,7 +61,7 @@ def run(text: str, rates: Sequence[int]) -> tuple[Watched, EmbeddedRun]:
     program = bind(text)
     named = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
     sources = {each.name: MemorySource(each, rows(rates, seed)) for seed, each in enumerate(named)}
-    job = compile_job(program, sinks={}, sources=sources)
+    job = manage_job(compile_job(program, sinks={}, sources=sources))
     watched = Watched(job.adapt)
     made = EmbeddedRun(
         replace(job, adapt=watched), on_rows=lambda *_: None, once=True, rows_per_step=400, is_wanted=lambda _: False
@@ -98,7 +99,7 @@ def test_without_limits_nothing_is_decided():
     program = bind(f"{STREAMS}{JOIN}")
     named = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
     sources = {each.name: MemorySource(each, rows([1], 0)) for each in named}
-    assert compile_job(program, sinks={}, sources=sources).adapt is None
+    assert manage_job(compile_job(program, sinks={}, sources=sources)).adapt is None
 
 
 @pytest.mark.parametrize(
