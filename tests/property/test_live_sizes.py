@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_live_queries import ROWS, killed_now_and_then
 from support.examples import examples
-from support.sized_stories import QUERIES, SizedStory, open_sized
+from support.sized_stories import QUERIES, QUERIES_LATER, SizedStory, open_sized
 from support.stories import act
 
 
@@ -26,7 +26,7 @@ def sized_stories(draw, *, killed: bool = True):
         actions.append(("step",) if moment is None else ("step", moment))
         what = draw(st.sampled_from(["", "", "register", "drop", "restart"]))
         if what == "register":
-            change = st.tuples(st.just("register"), texts)
+            change = st.tuples(st.just("register"), st.sampled_from(QUERIES_LATER))
             actions.append(draw(killed_now_and_then(change) if killed else change))
         elif what == "drop":
             actions.append(("drop", draw(st.integers(0, 3))))

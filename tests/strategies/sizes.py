@@ -35,7 +35,7 @@ from tidegate.optimizer.quality import SizeBounds
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.schema import Schema, Type
 
-LATEST = 12
+LATEST = 5
 """No element starts later."""
 
 COLUMNS = Schema.of(k=Type.INT, a=Type.INT)
@@ -91,6 +91,8 @@ def plans_over_adaptable(draw: DrawFn) -> Plan:
         st.sampled_from(
             [
                 left,
+                left,
+                left,
                 Aggregate(left, ("k",), (count,)),
                 Aggregate(left, (), (AggregateCall("max", "a", "most", Type.INT),)),
                 Distinct(left),
@@ -118,7 +120,7 @@ def histories(draw: DrawFn, bounds: SizeBounds, *, most: int = 4) -> SizeHistory
     """Any history within bounds; it begins with the best size, and granules become finer at their multiples only."""
     history = SizeHistory.of(bounds.best)
     allowed = list(bounds.chain) or list(range(bounds.worst, bounds.best + 1))
-    instants = draw(st.lists(st.integers(-1, LATEST + 2), max_size=most, unique=True))
+    instants = draw(st.lists(st.integers(0, LATEST + 1), max_size=most, unique=True))
     for instant in sorted(instants):
         size, newest = draw(st.sampled_from(allowed)), history.newest
         if not (bounds.chain and size < newest.size and instant % newest.size):

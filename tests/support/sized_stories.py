@@ -31,6 +31,9 @@ QUERIES = (
     "SELECT a.k, c.w AS v FROM a WINDOW(RANGE MIN 2, MAX 9), c WHERE a.k = c.k",
 )
 
+QUERIES_LATER = tuple(text for text in QUERIES if "ROWS" not in text)
+"""Those that can begin when rows were read: how long rows of a count window stay is not known."""
+
 
 def random_adapt(seed: int) -> Adapt:
     """A hook that now and then gives each window another size. It forgets what it has decided before."""
