@@ -20,6 +20,7 @@ import pyarrow as pa
 from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.catalog.python_functions import Registration
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.ranges import Source
@@ -344,14 +345,16 @@ class Session(Registration):
 
     def _start_run(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> JobRun:
         if self.runtime == "embedded":
-            job = manage_job(replace(job, buckets=self.choose_buckets(where)))
+            job = replace(job, buckets=self.choose_buckets(where))
+            job = manage_job(job) if job.limits != NO_LIMITS else job
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
         from tidegate.runtime.spark.session import check_workers
 
         check_workers(self.spark)
-        job = manage_job(replace(job, buckets=self.choose_buckets(where)))
+        job = replace(job, buckets=self.choose_buckets(where))
+        job = manage_job(job) if job.limits != NO_LIMITS else job
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 

@@ -19,11 +19,7 @@ class ResourceLimits:
     delay: int | None = None
     """Microseconds from the arrival of a row until its results are there."""
 
-    @property
-    def are_set(self) -> bool:
-        return self != NO_LIMITS
-
-    def planned(self) -> ResourceLimits:
+    def without_reserve(self) -> ResourceLimits:
         """Return the limits without their reserve."""
         return ResourceLimits(
             None if self.memory is None else int(self.memory * (1 - RESERVE)),

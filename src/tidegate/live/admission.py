@@ -21,7 +21,7 @@ def refuse_overload(before: Job, after: Job, new: Iterable[Query]) -> None:
     if not asked or not isinstance(manager, ResourceManager):
         return
     needed = manager.least_usage(after.graph, after.source_streams, after.adjusted)
-    excess = None if needed is None else needed.exceeds(after.limits.planned())
+    excess = None if needed is None else needed.exceeds(after.limits.without_reserve())
     if needed is None or excess is None:
         return
     running = manager.least_usage(before.graph, before.source_streams, before.adjusted)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.source import check_start, open_source
 from tidegate.errors import QueryError
@@ -149,7 +150,8 @@ class LiveGraph:
 
     def _make_job(self, live: LiveProgram, sources: Mapping[str, Source], buckets: int) -> Job:
         job = live.make_job(sources, buckets, self._adapt)
-        return job if self._adapt is not None else manage_job(job, self._manager)
+        is_managed = self._adapt is None and job.limits != NO_LIMITS
+        return manage_job(job, self._manager) if is_managed else job
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""

@@ -209,7 +209,7 @@ def _find_equal_columns(
     rest: list[Expression] = []
     for term in terms:
         ends = _ends_of_equality(term, leaves)
-        links = [(_reads(term, leaves), share) for share in _measured(term, advice)]
+        links = [(_reads(term, leaves), share) for share in _find_measured(term, advice)]
         merged = None if ends is None else _EqualityClass(dict(ends), links)
         touched = [each for each in classes if ends is not None and any(each.holds(*end) for end in ends)]
         for each in touched:
@@ -241,7 +241,7 @@ def _reads(term: Expression, leaves: Sequence[Plan]) -> int:
 
 
 def _selectivity(term: Expression, inputs: Sequence[JoinInput], leaves: Sequence[Plan], advice: PlanAdvice) -> float:
-    for share in _measured(term, advice):
+    for share in _find_measured(term, advice):
         return share
     match term:
         case Call("=") if sizes := [inputs[number].valid for number in _inputs_read(term, leaves)]:
@@ -249,7 +249,7 @@ def _selectivity(term: Expression, inputs: Sequence[JoinInput], leaves: Sequence
     return CONDITION_SELECTIVITY
 
 
-def _measured(term: Expression, advice: PlanAdvice) -> list[float]:
+def _find_measured(term: Expression, advice: PlanAdvice) -> list[float]:
     """Return the measured selectivity of a condition, if there is one."""
     share = advice.selectivities.get(to_sql(term))
     return [] if share is None else [max(share, 1e-12)]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from tidegate.physical.common.batch import Batch, concat
 from tidegate.physical.common.control import Report
 from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
-from tidegate.physical.common.operator import NO_STATE, Chunks
+from tidegate.physical.common.operator import NO_STATE, Chunks, MovesTime, adjust_operator
 from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
@@ -175,7 +176,10 @@ def source_marks(
     """Return the marks that stages which read source streams send, given the streams' watermarks."""
     marks: list[PortWatermark] = []
     for stream, stage in graph.stream_readers:
-        mark = stage.watermark_after(watermarks[stream], sizes)
+        mark = watermarks[stream]
+        for operator in stage.time_movers:
+            mover = adjust_operator(operator, sizes) if sizes else operator
+            mark = cast("MovesTime", mover).watermark_after(mark)
         marks += [PortWatermark(address, mark) for address in stage.addresses]
     return marks
 

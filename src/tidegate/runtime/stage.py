@@ -279,7 +279,7 @@ class Stage:
             if placed.is_steered:
                 steered = cast("Steered[Directive, Report, ControlRecord]", operator)
                 operator = steered.with_directive(context.directives.get(number), context.arrived)
-            elif placed.is_adjustable:
+            elif placed.is_adjustable and context.sizes:
                 operator = adjust_operator(operator, context.sizes)
             began = perf_counter()
             step = operator.step(
@@ -291,14 +291,9 @@ class Stage:
         return made
 
     @cached_property
-    def _time_movers(self) -> tuple[Operator, ...]:
+    def time_movers(self) -> tuple[Operator, ...]:
+        """Operators that move the watermark, in a stage with one port, one outlet and no state."""
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, MovesTime))
-
-    def watermark_after(self, watermark: int, sizes: SizeHistories) -> int:
-        """Return the watermark of the output of a stage with one port, one outlet and no state."""
-        for each in self._time_movers:
-            watermark = cast("MovesTime", adjust_operator(each, sizes)).watermark_after(watermark)
-        return watermark
 
 
 class _NumberedNodes(NamedTuple):

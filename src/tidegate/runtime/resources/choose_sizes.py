@@ -20,7 +20,7 @@ HALVINGS = 20
 
 @value
 class SizeChoice:
-    """Sizes, and the fraction of quality that they stand for: 1 is the best, 0 the worst that queries allow."""
+    """Sizes, and their fraction of quality: 1 for the best sizes, 0 for the worst that queries allow."""
 
     fraction: float
     sizes: Sizes

@@ -125,13 +125,13 @@ def decide_sizes_within(
         delay = seen.used.delay * found.cpu / now.cpu if now.cpu else seen.used.delay
         return Usage(found.memory * corrections.memory, found.cpu * corrections.cpu, delay)
 
-    danger = _threatened(limits, seen, usage_of(seen.sizes))
+    danger = _find_danger(limits, seen, usage_of(seen.sizes))
     if danger is not None and seen.is_settled:
         # What is used says more than an average of measurements, if it is more.
         corrections = _at_least(corrections, seen.used, now)
     if danger is None and (not seen.may_grow or seen.sizes == sizes_at(seen.bounds, 1.0)):
         return stay
-    planned = limits.planned()
+    planned = limits.without_reserve()
     chosen = choose_sizes(seen.bounds, lambda sizes: usage_of(sizes).exceeds(planned) is None)
     if chosen is None:
         worst = sizes_at(seen.bounds, 0.0)
@@ -158,7 +158,7 @@ def quality_of(sizes: Sizes, bounds: Mapping[str, SizeBounds]) -> float:
     return sum(shares) / len(shares) if shares else 1.0
 
 
-def _threatened(limits: ResourceLimits, seen: Situation, expected: Usage) -> str | None:
+def _find_danger(limits: ResourceLimits, seen: Situation, expected: Usage) -> str | None:
     """Return which limit is in danger, in words: by what is expected of the sizes now, or by what is used."""
     danger = ResourceLimits(
         None if limits.memory is None else int(limits.memory * DANGER),

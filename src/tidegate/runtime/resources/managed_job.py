@@ -9,9 +9,7 @@ from tidegate.runtime.job import Job
 
 
 def manage_job(job: Job, running: Adapt | None = None) -> Job:
-    """Return a job with a resource manager if it has limits; one that is running goes on with what it has learnt."""
-    if not job.limits.are_set:
-        return job
+    """Return a job with a resource manager; one that is running goes on with what it has learnt."""
     # The manager imports the cost model, which other jobs do not need.
     from tidegate.runtime.resources.manager import ResourceManager
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.bind.program import bind
 from tidegate.physical.common.sizes import SizeHistory
@@ -99,7 +100,9 @@ def test_without_limits_nothing_is_decided():
     program = bind(f"{STREAMS}{JOIN}")
     named = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
     sources = {each.name: MemorySource(each, rows([1], 0)) for each in named}
-    assert manage_job(compile_job(program, sinks={}, sources=sources)).adapt is None
+    job = compile_job(program, sinks={}, sources=sources)
+    assert job.adapt is None
+    assert job.limits == NO_LIMITS
 
 
 @pytest.mark.parametrize(
