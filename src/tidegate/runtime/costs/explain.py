@@ -129,5 +129,7 @@ def describe_share(seconds: float) -> str:
     --------
     >>> describe_share(0.0123)
     '1.2 %'
+    >>> describe_share(12.34)
+    '1,234 %'
     """
-    return f"{100 * seconds:.2g} %"
+    return f"{100 * seconds:.2g} %" if seconds < 1 else f"{100 * seconds:,.0f} %"

@@ -10,6 +10,7 @@ from time import perf_counter, time
 
 import pyarrow as pa
 
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.connectors.origins import place_of
 from tidegate.connectors.ranges import START, SourcePosition
 from tidegate.connectors.source import read_all
@@ -150,7 +151,10 @@ class EmbeddedRun(BackgroundRun):
         self.engine.phases.take()
         with self.engine.phases.measure("read"):
             tables = self.job.tables_to_read(self.tables)
-            read = partial(StreamInput.read_next, rows=self.rows_per_step, growing=growing)
+            rows = self.rows_per_step
+            if self.job.limits != NO_LIMITS:
+                rows = self.job.limits.rows_per_step(rows)
+            read = partial(StreamInput.read_next, rows=rows, growing=growing)
             # After a step with many rows, many more are probably waiting.
             parts = map_in_threads(read, list(self._inputs.values()), rows=self._rows_before)
             found = dict(zip(self._inputs, parts, strict=True))

@@ -190,7 +190,8 @@ class SparkRun(BackgroundRun):
         """Return the intent of the next step; None if there is nothing to do and no step `is_due`."""
         for queue in self._queues.values():
             queue.list_ranges(growing=growing)
-        taken = {stream: queue.take(self.settings.rows_per_step) for stream, queue in self._queues.items()}
+        rows = self.job.limits.rows_per_step(self.settings.rows_per_step)
+        taken = {stream: queue.take(rows) for stream, queue in self._queues.items()}
         ranges = {stream: some for stream, some in taken.items() if some}
         tables = self.job.tables_to_read(self._last.tables if self._last else {})
         is_due = is_due or bool(ranges) or bool(tables)
