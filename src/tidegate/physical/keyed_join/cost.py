@@ -34,7 +34,7 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
     kept = []
     for source, flow, schema in zip(valid, inputs, operator.input_schemas, strict=True):
         lag = max(other.mark for other in inputs) - flow.head
-        rows = flow.rate * max(source.length + lag, 0.0) * context.share_kept()
+        rows = flow.rate * min(max(source.length + lag, 0.0), context.elapsed) * context.share_kept()
         kept.append(StatePart(rows, rows * (TIMES + row_bytes(schema) + SYNOPSIS_BYTES), flow.rate))
     return estimate_keeping("keyed join", inputs, output, context, kept, output.rate)
 

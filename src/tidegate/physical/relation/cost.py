@@ -17,6 +17,7 @@ from tidegate.physical.common.cost import (
     estimate_stateless,
     keep_figures,
     keep_until,
+    keep_valid,
     keep_waiting,
     row_bytes,
     work_of,
@@ -78,7 +79,7 @@ def _estimate_coalesce(operator: CoalesceOperator, inputs: Sequence[Flow], conte
     output = Flow(whole, whole, end, end)
     size = TIMES + row_bytes(operator.schema)
     futures = keep_waiting(source, size, context)
-    held = keep_until(source.rate, source.characteristics.length, size, context, source.spread)
+    held = keep_valid(source, size, context)
     return estimate_keeping("coalesce", inputs, output, context, [futures, held, keep_figures(1, futures, held)])
 
 
@@ -90,8 +91,7 @@ def _estimate_edges(
     names = operator.source if isinstance(operator, ChangelogOperator) else operator.schema
     size = TIMES + row_bytes(names)
     begins = keep_waiting(source, size, context)
-    time = source.characteristics.length + source.mark - source.head
-    ends = keep_until(source.rate, time, size, context, source.spread)
+    ends = keep_valid(source, size, context, source.mark - source.head)
     return estimate_keeping(kind, inputs, output, context, [begins, ends, keep_figures(1, begins, ends)])
 
 
@@ -125,7 +125,7 @@ def _estimate_limit(operator: LimitOperator, inputs: Sequence[Flow], context: Co
 def _estimate_count_window(operator: CountWindowOperator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     (source,) = inputs
     groups = context.groups(USUAL_GROUPS) if operator.keys else 1.0
-    most = context.elapsed * source.rate / groups
+    most = context.lasting * source.rate / groups
     own = None if operator.rows is None else float(operator.rows)
     adjusted = getattr(operator, "adjusted_by", None)
     rows = min(most if own is None and adjusted is None else context.size(adjusted, own), most)

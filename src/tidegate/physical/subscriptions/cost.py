@@ -58,7 +58,7 @@ def _estimate_totals(operator: TotalThresholdOperator, inputs: Sequence[Flow], c
     keys = (context.groups(USUAL_KEYS) if operator.keys else 1.0) * context.share_kept()
     futures = keep_waiting(source, TIMES + row_bytes(operator.elements), context)
     within = operator.waiting.within
-    elements = 0.0 if within is None else source.rate * within * context.share_kept()
+    elements = 0.0 if within is None else source.rate * min(within, context.elapsed) * context.share_kept()
     kept = [
         futures,
         StatePart(keys, keys * (8.0 + 1 / 8 + row_bytes(operator.elements, operator.keys))),
@@ -72,13 +72,13 @@ def _estimate_subscriptions(
     operator: SubscriptionsOperator, inputs: Sequence[Flow], context: CostContext
 ) -> CostEstimate:
     elements, registrations = inputs
-    live = registrations.rate * context.elapsed * context.share_kept()
+    live = registrations.rate * context.lasting * context.share_kept()
     schemas = operator.elements, operator.subscriptions
     waiting = [
         keep_waiting(flow, TIMES + row_bytes(schema), context) for flow, schema in zip(inputs, schemas, strict=True)
     ]
     within = operator.waiting.within
-    window = 0.0 if within is None else elements.rate * within * context.share_kept()
+    window = 0.0 if within is None else elements.rate * min(within, context.elapsed) * context.share_kept()
     dimensions = operator.kind.dimensions
     kept = [
         *waiting,

@@ -33,6 +33,9 @@ from tidegate.values import value
 FEWEST_ROWS = 20
 """Elements that an operator must have got before anything is concluded from what it gave."""
 
+CLEARLY_LATER = 4.0
+"""Distances and steps by which a stream trails another one at least, if its clock is another one."""
+
 MOST_GROUPS = 1e9
 
 DATA_DEPENDENT = frozenset({"alert", "totals", "subscriptions", "keyed join", "similarity join"})
@@ -73,6 +76,8 @@ class RunSpan:
     figures: Mapping[Place, OperatorFigures]
     sizes: Mapping[Place, StateSize]
     rows: Mapping[str, int]
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Those at the end."""
 
     def rate_of(self, place: Place) -> tuple[float, float] | None:
         """Return the elements that an operator got and gave in a microsecond; None if they were too few."""
@@ -101,7 +106,7 @@ def span_between(before: RunSample, after: RunSample) -> RunSpan | None:
     none = OperatorFigures()
     figures = {place: _subtract(each, before.figures.get(place, none)) for place, each in after.figures.items()}
     rows = {stream: count - before.rows.get(stream, 0) for stream, count in after.rows.items()}
-    return RunSpan(float(time), max(after.steps - before.steps, 1), figures, after.sizes, rows)
+    return RunSpan(float(time), max(after.steps - before.steps, 1), figures, after.sizes, rows, after.watermarks)
 
 
 def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigures:
@@ -154,8 +159,27 @@ def _learn_sources(graph: StageGraph, known: Knowledge, span: RunSpan) -> dict[s
         if stream in graph.readers and not is_table and (rows >= FEWEST_ROWS or not is_known):
             # Half a row, if none has come.
             distance = span.time / max(rows, 0.5)
-            delay = flow.mark - flow.characteristics.distance
-            found[stream] = flow.with_distance(distance, max(delay, 0.0))
+            delay = max(flow.mark - flow.head - flow.characteristics.distance, 0.0)
+            found[stream] = replace(flow, head=0.0).with_distance(distance, delay)
+    return _learn_heads({**known.sources, **found}, found, span)
+
+
+def _learn_heads(flows: Mapping[str, Flow], learnt: dict[str, Flow], span: RunSpan) -> dict[str, Flow]:
+    """Return flows with the clocks of their streams: how far the newest element of each trails that of all.
+
+    Streams may have times of their own, such as those of their end. A difference that could be the time since the
+    newest row is none.
+    """
+    newest = {
+        stream: mark + flows[stream].mark - flows[stream].head - flows[stream].characteristics.distance
+        for stream, mark in span.watermarks.items()
+        if stream in flows and BEGINNING < mark < FOREVER and flows[stream].mark > BEGINNING
+    }
+    found = {}
+    for stream, flow in learnt.items():
+        behind = max(newest.values()) - newest[stream] if stream in newest else 0.0
+        is_clear = behind > CLEARLY_LATER * (flow.characteristics.distance + span.time / span.steps)
+        found[stream] = flow.delay(behind) if is_clear else flow
     return found
 
 

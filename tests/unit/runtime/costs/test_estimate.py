@@ -177,7 +177,7 @@ def test_a_query_over_a_table_keeps_no_rows_of_the_stream():
 def test_an_adjusted_size_replaces_that_of_the_operator():
     context = CostContext(sizes={"w": 5.0})
     assert [context.size(key, 10.0) for key in ("w", "v", None)] == [5.0, 10.0, 10.0]
-    assert context.size(None, None) == context.elapsed
+    assert context.size(None, None) == context.lasting
 
 
 def test_thousands_of_operators_are_estimated_quickly():
