@@ -44,6 +44,9 @@ DIGITS = 4.0
 
 EULER = 0.5772
 
+MOST_GROUPS = 1e9
+"""Number of groups from which on each element has a group of its own."""
+
 
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     """Return the estimate of an aggregation."""
@@ -74,6 +77,26 @@ def live_groups(source: Characteristics, groups: float) -> float:
     (4.0, 100.0)
     """
     return groups * (1.0 - exp(-source.valid_rows / groups)) if groups * 1e-6 < source.valid_rows else source.valid_rows
+
+
+def count_groups(source: Characteristics, live: float) -> float:
+    """Return the number of groups, given how many are live at an instant.
+
+    Examples
+    --------
+    >>> round(count_groups(Characteristics(10.0, 1000.0), 50.0))
+    63
+    """
+    least, most = live, MOST_GROUPS
+    if live >= 0.999 * source.valid_rows:
+        return most
+    for _ in range(60):
+        middle = (least * most) ** 0.5
+        if live_groups(source, middle) < live:
+            least = middle
+        else:
+            most = middle
+    return most
 
 
 def _changes_of(

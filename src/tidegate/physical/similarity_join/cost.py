@@ -14,7 +14,7 @@ from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 SHARE_OF_PAIRS = 0.001
 """Assumed share of the pairs of valid elements that are similar."""
 
-SLOT_BYTES = 24.0
+SLOT_BYTES = 16.0
 """Bytes of a row that the kernels keep besides its columns and its validity: its number and its compared values."""
 
 

@@ -30,8 +30,8 @@ USUAL_KEYS = 100.0
 SHARE_OF_ALARMS = 0.001
 """Assumed alarms for each element."""
 
-TRACKER_BYTES = 48.0
-"""Assumed bytes of a subscription in the tracker, for each dimension."""
+TRACKER_BYTES, TRACKER_ROWS = 32.0, 3.0
+"""Bytes and rows of a subscription in the tracker, for each dimension: its bounds, their totals, and its aim."""
 
 
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
@@ -82,7 +82,10 @@ def _estimate_subscriptions(
     dimensions = operator.kind.dimensions
     kept = [
         *waiting,
-        StatePart(live, live * (16.0 + row_bytes(operator.subscriptions) + TRACKER_BYTES * dimensions)),
+        StatePart(
+            live * (1.0 + TRACKER_ROWS * dimensions),
+            live * (16.0 + row_bytes(operator.subscriptions) + TRACKER_BYTES * dimensions),
+        ),
         StatePart(window, window * (16.0 + 8.0 * dimensions)),
         keep_figures(2, *waiting),
     ]
