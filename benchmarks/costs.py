@@ -47,23 +47,32 @@ class Size:
 
 
 FULL = Size(1_000, 10 * MINUTE, 15_000_000, Steps(60, 30, 30), Steps(40, 20, 20), ROWS)
-QUICK = Size(40, 3 * MINUTE, 10_000_000, Steps(24, 12, 12), Steps(16, 8, 8), ROWS[:2])
+QUICK = Size(40, 3 * MINUTE, 10_000_000, Steps(24, 24, 24), Steps(16, 8, 8), ROWS[:2])
+"""Spans are longer than the longest window: otherwise, what is kept in one of them depends on chance in another."""
 
 
-def measure(quick: bool, queries: int | None = None) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Size of the mix, if another one than usual is wanted, and the seed of its queries and rows."""
+
+    queries: int | None = None
+    seed: int = Mix(1).seed
+
+
+def measure(quick: bool, choice: Choice = Choice()) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     size = QUICK if quick else FULL
     say("calibrating")
     prices = fit_prices(each for _, found in calibrate(size.rows) for each in found)
     errors = Errors()
-    _run_mix(size, queries or size.queries, prices, errors)
+    _run_mix(size, Mix(choice.queries or size.queries, longest=size.longest, seed=choice.seed), prices, errors)
     for name in NEXMARK:
         _run_nexmark(name, size, prices, errors)
     return report(errors)
 
 
-def _run_mix(size: Size, queries: int, prices: Mapping[str, Prices], errors: Errors) -> None:
-    say(f"{queries} queries of Table 24.1")
-    writer = MixWriter(Mix(queries, longest=size.longest))
+def _run_mix(size: Size, mix: Mix, prices: Mapping[str, Prices], errors: Errors) -> None:
+    say(f"{mix.queries} queries of Table 24.1")
+    writer = MixWriter(mix)
     run = MeasuredRun(writer.streams() + ";\n".join(writer.queries()))
     begin = 1_000 * MINUTE
     compare(
@@ -88,7 +97,7 @@ def _run_nexmark(name: str, size: Size, prices: Mapping[str, Prices], errors: Er
         for kind, table in tables.items():
             first, last = np.searchsorted(table["ts_us"].to_numpy(), [begin, begin + NEXMARK_STEP])
             found[kind] = table.slice(first, last - first).combine_chunks().to_batches()[0]
-        return found
+        return {**found, "closed_auction": found["auction"]}
 
     compare(name, MeasuredRun((EXAMPLES / f"{name}.sql").read_text()), rows_of, steps, prices, errors)
 
@@ -110,15 +119,16 @@ def report(errors: Errors) -> Report:
     return Report("costs", True, {}, figures)  # noqa: FBT003 - no results are compared
 
 
-def _take_queries() -> int | None:
-    """Take the option --queries, the size of the mix, from the command line."""
+def _take_choice() -> Choice:
+    """Take the options --queries and --seed of the mix from the command line."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--queries", type=int)
+    parser.add_argument("--seed", type=int, default=Choice().seed)
     given, sys.argv[1:] = parser.parse_known_args()
-    found: int | None = given.queries
-    return found
+    return Choice(given.queries, given.seed)
 
 
 if __name__ == "__main__":
-    chosen = _take_queries()
-    main(lambda quick: measure(quick, chosen), f"{__doc__}\n--queries N chooses the size of the mix, up to 5,000.")
+    chosen = _take_choice()
+    options = "--queries N chooses the size of the mix, up to 5,000; --seed N another mix."
+    main(lambda quick: measure(quick, chosen), f"{__doc__}\n{options}")

@@ -1,7 +1,8 @@
 """Runs that compare the estimates of operators with what they keep and how long they take.
 
 Each run fills its windows first. Then follows a span in which selectivities and numbers of groups are learnt, and
-prices are scaled to the run, by kind of operator. The estimates made of that are compared with the next span.
+prices are scaled to the run, by kind of operator. The estimates made of that are compared with the next span. They are
+estimates by the middle of it: windows that are longer than the run so far are not full.
 """
 
 from __future__ import annotations
@@ -66,7 +67,14 @@ def compare(  # noqa: PLR0917
     learning = run.sample()
     for number in range(steps.filling, steps.filling + steps.learning):
         run.step(rows_of(number))
-    known = _learn_run(run, run.span_since(learning), prices)
+    span = run.span_since(learning)
+    step = span.time / span.steps
+    # States are sampled at the ends of steps.
+    elapsed = step * (steps.filling + (steps.learning + 1) / 2)
+    known = replace(
+        _learn_run(run, span, prices, elapsed),
+        elapsed=step * (steps.filling + steps.learning + (steps.comparing + 1) / 2),
+    )
     began = perf_counter()
     estimates = estimate_graph(graph, known)
     errors.estimating = max(errors.estimating, perf_counter() - began)
@@ -96,9 +104,9 @@ def compare(  # noqa: PLR0917
     )
 
 
-def _learn_run(run: MeasuredRun, span: RunSpan, prices: Mapping[str, Prices]) -> Knowledge:
+def _learn_run(run: MeasuredRun, span: RunSpan, prices: Mapping[str, Prices], elapsed: float) -> Knowledge:
     """Return what a run teaches without the errors of single operators: neither bytes of rows nor their own factors."""
-    learnt = learn(run.job.graph, replace(run.know(), prices=prices), span, {})
+    learnt = learn(run.job.graph, replace(run.know(), prices=prices, elapsed=elapsed), span, {})
     operators = {place: replace(each, row_bytes=None) for place, each in learnt.operators.items()}
     known = replace(learnt, operators=operators, factors={})
     return replace(known, prices=scale_prices(prices, measure_work(run.job.graph, known, span)))

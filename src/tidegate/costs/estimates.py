@@ -12,6 +12,9 @@ from tidegate.values import value
 SECOND = 1_000_000.0
 """Microseconds of a second."""
 
+USUAL_ELAPSED = 86_400.0 * SECOND
+"""Assumed time for which streams last: what is valid for ever is valid for that long."""
+
 _MOST_TIME = 1e17
 """Microseconds above which a time has no end."""
 
@@ -22,7 +25,8 @@ class Flow:
 
     Operators with state cut elements at watermarks. `whole` has the characteristics as if they did not; the relation is
     the same. `head` is how far the start of the newest element trails that of the newest element of the sources, and
-    `mark` how far the watermark does. `longest` is the longest validity, if it is longer than the average.
+    `mark` how far the watermark does. `longest` is the longest validity, if it is longer than the average. `fills` says
+    that no element has ended yet: lengths are then those so far.
     """
 
     characteristics: Characteristics
@@ -30,6 +34,7 @@ class Flow:
     head: float = 0.0
     mark: float = 0.0
     longest: float = 0.0
+    fills: bool = False
 
     @staticmethod
     def of(characteristics: Characteristics, mark: float = 0.0) -> Flow:
@@ -43,7 +48,8 @@ class Flow:
         row, which for rows at random times is one distance. (With even distances it is half of one, as in 22.18.)
         """
         characteristics = replace(self.characteristics, distance=distance)
-        return Flow(characteristics, characteristics, mark=delay + distance if distance < inf else delay)
+        mark = self.head + delay + (distance if distance < inf else 0.0)
+        return Flow(characteristics, characteristics, self.head, mark)
 
     @property
     def rate(self) -> float:
@@ -67,6 +73,14 @@ class Flow:
     def map(self, change: Callable[[Characteristics], Characteristics]) -> Flow:
         """Return the flow after an operator that works in the same way on cut elements and on whole ones."""
         return replace(self, characteristics=change(self.characteristics), whole=change(self.whole))
+
+    def by_now(self, elapsed: float) -> Flow:
+        """Return the flow of a window after a time: no element has been valid for longer than that."""
+        length = max(self.whole.length, self.characteristics.length)
+        if length < elapsed or length > _MOST_TIME:
+            return self
+        so_far = self.map(lambda each: replace(each, length=min(each.length, elapsed)))
+        return replace(so_far, longest=min(self.longest, elapsed), fills=True)
 
     def delay(self, by: float) -> Flow:
         """Return the flow with elements and watermark moved back in time; forward if `by` is negative."""
@@ -127,10 +141,15 @@ class CostContext:
     known: OperatorKnowledge = NOTHING_KNOWN
     step: float = SECOND
     """Length of a step, in application time."""
-    elapsed: float = 86_400 * SECOND
-    """How long streams have lasted: elements that are valid for ever are valid for that long."""
+    elapsed: float = inf
+    """How long streams have lasted; infinite for an estimate of a steady state."""
     sizes: Mapping[str, float] = field(default_factory=lambda: NO_SIZES)
     """Sizes of windows and granules that can be adjusted, by key; without an entry, an operator has its own size."""
+
+    @property
+    def lasting(self) -> float:
+        """Return how long elements are valid that are valid for ever."""
+        return USUAL_ELAPSED if self.elapsed == inf else self.elapsed
 
     def count_steps(self, rate: float, time: float) -> float:
         """Return in how many steps of a time at least one of randomly arriving elements comes.
@@ -151,7 +170,7 @@ class CostContext:
 
     def size(self, key: str | None, otherwise: float | None) -> float:
         """Return the size of an operator that may have been adjusted."""
-        own = self.elapsed if otherwise is None else otherwise
+        own = self.lasting if otherwise is None else otherwise
         return own if key is None else self.sizes.get(key, own)
 
 

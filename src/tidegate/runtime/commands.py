@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Protocol
 
 from tidegate.catalog.catalog import (
@@ -57,7 +58,8 @@ def explain_program_cost(program: Program, runs: Iterable[Progress] = ()) -> str
 
     _, graph = compile_queries(program)
     streams = {name: source_stream_of(program.catalog, name) for name in graph.streams}
-    return explain_cost(graph, know_streams(streams, runs))
+    # What a query will need once its windows are full.
+    return explain_cost(graph, replace(know_streams(streams, runs), elapsed=inf))
 
 
 def _describe_run(progress: Progress) -> str:

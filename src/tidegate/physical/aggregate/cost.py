@@ -28,7 +28,7 @@ from tidegate.physical.common.cost import (
     emit_elements,
     estimate_keeping,
     keep_figures,
-    keep_until,
+    keep_valid,
     keep_waiting,
     row_bytes,
 )
@@ -44,6 +44,9 @@ DIGITS = 4.0
 
 EULER = 0.5772
 
+MOST_GROUPS = 1e9
+"""Number of groups from which on each element has a group of its own."""
+
 
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     """Return the estimate of an aggregation."""
@@ -51,7 +54,8 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
         raise InternalError("I330", f"there is no estimate of {operator.describe()}")
     (source,) = inputs
     groups = context.groups(USUAL_GROUPS) if operator.keys else 1.0
-    output = emit_elements(source, _changes_of(operator, source.whole, groups, context), operator.emit, context)
+    changes = _changes_of(operator, source.whole, groups, context, fills=source.fills)
+    output = emit_elements(source, changes, operator.emit, context)
     if slot_aggregation_of(operator) is not None:
         return estimate_keeping("slots", inputs, output, context, _keep_slots(operator, source, groups, context))
     kept = _keep_sweep(operator, source, groups, context)
@@ -75,10 +79,30 @@ def live_groups(source: Characteristics, groups: float) -> float:
     return groups * (1.0 - exp(-source.valid_rows / groups)) if groups * 1e-6 < source.valid_rows else source.valid_rows
 
 
+def count_groups(source: Characteristics, live: float) -> float:
+    """Return the number of groups, given how many are live at an instant.
+
+    Examples
+    --------
+    >>> round(count_groups(Characteristics(10.0, 1000.0), 50.0))
+    63
+    """
+    least, most = live, MOST_GROUPS
+    if live >= 0.999 * source.valid_rows:
+        return most
+    for _ in range(60):
+        middle = (least * most) ** 0.5
+        if live_groups(source, middle) < live:
+            least = middle
+        else:
+            most = middle
+    return most
+
+
 def _changes_of(
-    operator: AggregateOperator, source: Characteristics, groups: float, context: CostContext
+    operator: AggregateOperator, source: Characteristics, groups: float, context: CostContext, *, fills: bool
 ) -> Characteristics:
-    """Return the values of all groups as elements."""
+    """Return the values of all groups as elements. While windows fill, nothing ends."""
     live = live_groups(source, groups)
     if not live or source.rate == 0.0:
         return source
@@ -86,13 +110,13 @@ def _changes_of(
     if not operator.calls:
         rate = source.rate * idle
     else:
-        changes = source.rate * (2.0 - idle) * _share_of_changes(operator, source.valid_rows / live)
+        changes = source.rate * (1.0 if fills else 2.0 - idle) * _share_of_changes(operator, source.valid_rows / live)
         # Those of one group at one instant are one change.
         of_group = count_instants(source.length, source.granule, changes / live * source.length)
         rate = max(of_group / source.length * live, source.rate * idle)
     rate *= context.selectivity(1.0)
     # A value that lasts for as long as the run is as good as one that never ends.
-    rate = max(rate, live / context.elapsed)
+    rate = max(rate, live / context.lasting)
     return Characteristics(1.0 / rate, live / rate, source.granule)
 
 
@@ -111,7 +135,7 @@ def _keep_sweep(operator: AggregateOperator, source: Flow, groups: float, contex
     futures = keep_waiting(source, TIMES + row_bytes(operator.source, spec.columns), context)
     # Of rows of tables, which never end, no end is kept.
     has_ends = spec.keeps_count and flow.length < LATEST
-    ends = keep_until(flow.rate, flow.length, TIMES + arguments, context, source.spread) if has_ends else StatePart()
+    ends = keep_valid(source, TIMES + arguments, context) if has_ends else StatePart()
     live = live_groups(flow, groups)
     size = row_bytes(operator.source, operator.keys) + _group_bytes(spec)
     frontiers = [_keep_frontier(operator, name, flow, live) for _, name in spec.best]
@@ -151,6 +175,6 @@ def keep_live_elements(
     """Return the state of an operator that keeps live elements: these, those that wait, and the groups."""
     flow = source.characteristics
     futures = keep_waiting(source, TIMES + size, context)
-    elements = keep_until(flow.rate, flow.length, 2.0 * TIMES + size, context, source.spread)
+    elements = keep_valid(source, 2.0 * TIMES + size, context)
     live = live_groups(flow, groups)
     return [futures, elements, StatePart(live, live * (16.0 + key_size)), keep_figures(3, futures, elements)]

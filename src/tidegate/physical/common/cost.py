@@ -60,13 +60,25 @@ class StatePart:
     runs: float = 0.0
 
 
-def keep_until(rate: float, time: float, size: float, context: CostContext, spread: float = 0.0) -> StatePart:
-    """Return the rows of a schedule in which rows of a size wait for a time, some up to `spread` times longer."""
+def keep_until(
+    rate: float, time: float, size: float, context: CostContext, spread: float = 0.0, *, fills: bool = False
+) -> StatePart:
+    """Return the rows of a schedule in which rows of a size wait for a time, some up to `spread` times longer.
+
+    With `fills`, none of them is over yet.
+    """
     if rate * time <= 0:
         return StatePart()
+    fills, time = fills or time >= context.elapsed, min(time, context.elapsed)
     shares = shares_of_runs(SCHEDULE_RULE, context.count_steps(rate, time), spread)
-    rows = rate * time * shares.kept
+    rows = rate * time * (1.0 if fills else shares.kept)
     return StatePart(rows, rows * size, rate * shares.merged, min(shares.runs, rows))
+
+
+def keep_valid(source: Flow, size: float, context: CostContext, lag: float = 0.0) -> StatePart:
+    """Return the valid elements of a flow; they leave some time after their end."""
+    time = source.characteristics.length + lag
+    return keep_until(source.rate, time, size, context, source.spread, fills=source.fills)
 
 
 def keep_waiting(source: Flow, size: float, context: CostContext) -> StatePart:

@@ -64,6 +64,7 @@ def join_flows(inputs: Sequence[Flow], share: float) -> Flow:
         min(left.head, right.head),
         max(left.mark, right.mark),
         min(each.longest or each.characteristics.length for each in inputs),
+        all(each.fills for each in inputs),
     )
 
 
@@ -92,15 +93,20 @@ def _count_keys(operator: JoinOperator, context: CostContext) -> float:
 
 def _keep_side(flow: Flow, other: Flow, side: JoinSide, keys: float, context: CostContext) -> StatePart:
     """Return the elements of a side: valid ones, and those that wait for the other side's watermark."""
-    time = needed_time(flow.characteristics, other.mark - flow.head)
+    needed = needed_time(flow.characteristics, other.mark - flow.head, other.characteristics.granule)
+    fills, time = flow.fills or needed >= context.elapsed, min(needed, context.elapsed)
     shares = shares_of_runs(SIDE_RULE, context.count_steps(flow.rate, time), flow.spread)
-    rows = flow.rate * time * shares.kept
+    rows = flow.rate * time * (1.0 if fills else shares.kept)
     runs = min(shares.runs, rows)
     groups = runs * count_instants(keys, 1.0, rows / runs) if runs else 0.0
     size = TIMES + row_bytes(side.schema) + 8.0 * len(side.stored)
     return StatePart(rows + groups, rows * size + groups * GROUP_BYTES, flow.rate * shares.merged, runs)
 
 
-def needed_time(source: Characteristics, lag: float) -> float:
-    """Return for how long an element is kept until a watermark that lags has passed its end."""
-    return max(source.length + lag, 0.0)
+def needed_time(source: Characteristics, lag: float, granule: float) -> float:
+    """Return for how long an element is kept until a watermark that lags has passed its end.
+
+    A watermark on a grid that the end is on too arrives there when it leaves the place before: half a granule early.
+    """
+    early = granule / 2.0 if source.granule >= granule else 0.0
+    return max(source.length + lag - early, 0.0)

@@ -17,8 +17,10 @@ from tidegate.physical.common.cost import TIMES, StatePart, estimate_keeping, ro
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 
-SYNOPSIS_BYTES = 48.0
-"""Assumed bytes of a row in a synopsis besides its columns: place, keys, links and counters."""
+SYNOPSIS_BYTES, SYNOPSIS_ROWS = 25.0, 2.0
+"""Bytes of a row in a synopsis besides its columns and validity, with one key: number, key and component; and the
+number again with its columns, which are rows of their own.
+"""
 
 
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
@@ -34,8 +36,8 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
     kept = []
     for source, flow, schema in zip(valid, inputs, operator.input_schemas, strict=True):
         lag = max(other.mark for other in inputs) - flow.head
-        rows = flow.rate * max(source.length + lag, 0.0) * context.share_kept()
-        kept.append(StatePart(rows, rows * (TIMES + row_bytes(schema) + SYNOPSIS_BYTES), flow.rate))
+        rows = flow.rate * min(max(source.length + lag, 0.0), context.elapsed) * context.share_kept()
+        kept.append(StatePart(SYNOPSIS_ROWS * rows, rows * (TIMES + row_bytes(schema) + SYNOPSIS_BYTES), flow.rate))
     return estimate_keeping("keyed join", inputs, output, context, kept, output.rate)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import log1p
 
 from tidegate.costs.characteristics import coalesce, filter_rows, find_changes, limit, semi_join, window_rows_by_group
-from tidegate.costs.estimates import CostContext, CostEstimate, Flow
+from tidegate.costs.estimates import CostContext, CostEstimate, Flow, OperatorKnowledge
 from tidegate.errors import InternalError
-from tidegate.physical.aggregate.cost import USUAL_GROUPS, keep_live_elements, live_groups
+from tidegate.physical.aggregate.cost import USUAL_GROUPS, count_groups, keep_live_elements, live_groups
 from tidegate.physical.aggregate.cost import estimate as estimate_aggregate
 from tidegate.physical.common.cost import (
     TIMES,
@@ -17,6 +19,7 @@ from tidegate.physical.common.cost import (
     estimate_stateless,
     keep_figures,
     keep_until,
+    keep_valid,
     keep_waiting,
     row_bytes,
     work_of,
@@ -32,6 +35,9 @@ from tidegate.physical.relation.semi_join import SemiJoinOperator, parts_of_semi
 from tidegate.physical.relation.sets import RepeatOperator
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.cost import unite_flows
+
+MOST_MATCHES = 5.0
+"""Rows that a row meets on average if all rows meet at least one."""
 
 SHARE_OF_REPEATED = 0.5
 """Assumed number of copies of a row in the result of a set operation, and share of rows with a match."""
@@ -78,7 +84,7 @@ def _estimate_coalesce(operator: CoalesceOperator, inputs: Sequence[Flow], conte
     output = Flow(whole, whole, end, end)
     size = TIMES + row_bytes(operator.schema)
     futures = keep_waiting(source, size, context)
-    held = keep_until(source.rate, source.characteristics.length, size, context, source.spread)
+    held = keep_valid(source, size, context)
     return estimate_keeping("coalesce", inputs, output, context, [futures, held, keep_figures(1, futures, held)])
 
 
@@ -90,8 +96,7 @@ def _estimate_edges(
     names = operator.source if isinstance(operator, ChangelogOperator) else operator.schema
     size = TIMES + row_bytes(names)
     begins = keep_waiting(source, size, context)
-    time = source.characteristics.length + source.mark - source.head
-    ends = keep_until(source.rate, time, size, context, source.spread)
+    ends = keep_valid(source, size, context, source.mark - source.head)
     return estimate_keeping(kind, inputs, output, context, [begins, ends, keep_figures(1, begins, ends)])
 
 
@@ -125,7 +130,7 @@ def _estimate_limit(operator: LimitOperator, inputs: Sequence[Flow], context: Co
 def _estimate_count_window(operator: CountWindowOperator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     (source,) = inputs
     groups = context.groups(USUAL_GROUPS) if operator.keys else 1.0
-    most = context.elapsed * source.rate / groups
+    most = context.lasting * source.rate / groups
     own = None if operator.rows is None else float(operator.rows)
     adjusted = getattr(operator, "adjusted_by", None)
     rows = min(most if own is None and adjusted is None else context.size(adjusted, own), most)
@@ -146,15 +151,28 @@ def _estimate_count_window(operator: CountWindowOperator, inputs: Sequence[Flow]
     return estimate_keeping("count window", inputs, output, context, kept, elements / context.step)
 
 
+def _share_of_pairs(matched: float, others: float) -> float:
+    """Return the selectivity of a join in which a share of the rows meets at least one of some others.
+
+    Derived: with rows that meet others by chance, 1 - exp(-m) of them meet any if they meet m on average.
+    """
+    if not others:
+        return 0.0
+    most = min(others, MOST_MATCHES)
+    return min(-log1p(-matched), most) / others if matched < 1.0 else most / others
+
+
 def _estimate_semi_join(operator: SemiJoinOperator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     """Estimate a semi-join as the join and the grouping that it is made of."""
     join, counter = parts_of_semi_join(operator)
-    own = CostContext(step=context.step, elapsed=context.elapsed)
-    paired = estimate_join(join, inputs, own)
+    left = inputs[0].characteristics
+    rows, share = context.groups(left.valid_rows), context.selectivity(SHARE_OF_REPEATED)
+    matched = _share_of_pairs(1.0 - share if operator.anti else share, inputs[1].characteristics.valid_rows)
+    paired = estimate_join(join, inputs, replace(context, known=OperatorKnowledge(matched)))
     both = unite_flows([inputs[0], paired.flow])
-    rows = context.groups(inputs[0].characteristics.valid_rows)
-    counted = estimate_aggregate(counter, [both], CostContext(own.known, own.step, own.elapsed))
-    share = context.selectivity(SHARE_OF_REPEATED)
+    # Rows are counted together with their pairs: these make no groups of their own.
+    groups = count_groups(both.characteristics, live_groups(left, max(rows, 1.0)))
+    counted = estimate_aggregate(counter, [both], replace(context, known=OperatorKnowledge(groups=groups)))
     whole = semi_join(inputs[0].whole, paired.flow.whole, max(rows, 1.0), share)
     output = emit_elements(both, whole, operator.emit, context)
     work = work_of("semi join", inputs, output, context, paired.work.touched + paired.work.rows_out)

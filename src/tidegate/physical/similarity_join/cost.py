@@ -14,7 +14,7 @@ from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 SHARE_OF_PAIRS = 0.001
 """Assumed share of the pairs of valid elements that are similar."""
 
-SLOT_BYTES = 24.0
+SLOT_BYTES = 16.0
 """Bytes of a row that the kernels keep besides its columns and its validity: its number and its compared values."""
 
 
@@ -29,11 +29,12 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
         combine(left.whole, right.whole, share),
         min(left.head, right.head),
         max(left.mark, right.mark),
+        fills=left.fills and right.fills,
     )
     kept = []
     for flow, other, schema in ((left, right, operator.left), (right, left, operator.right)):
         time = flow.characteristics.length + max(other.mark - flow.head, 0.0) + operator.width / 2.0
-        rows = flow.rate * time * context.share_kept()
+        rows = flow.rate * min(time, context.elapsed) * context.share_kept()
         kept.append(StatePart(rows, rows * (TIMES + SLOT_BYTES + row_bytes(schema)), flow.rate))
     compared = combine(left.characteristics, right.characteristics).rate
     return estimate_keeping("similarity join", inputs, output, context, kept, compared)

@@ -62,6 +62,7 @@ def unite_flows(inputs: Sequence[Flow]) -> Flow:
         min(each.head for each in inputs),
         max(each.mark for each in inputs),
         max(each.longest or each.characteristics.length for each in inputs),
+        all(each.fills for each in inputs),
     )
 
 
@@ -71,4 +72,4 @@ def _slide_flow(operator: WindowOperator, source: Flow, context: CostContext) ->
         output = source.map(lambda each: extend(each, size))
     else:
         output = source.map(lambda each: slide(each, size, operator.slide)).delay(-operator.slide / 2)
-    return replace(output, longest=source.longest + size if source.spread else 0.0)
+    return replace(output, longest=source.longest + size if source.spread else 0.0).by_now(context.elapsed)

@@ -30,8 +30,8 @@ USUAL_KEYS = 100.0
 SHARE_OF_ALARMS = 0.001
 """Assumed alarms for each element."""
 
-TRACKER_BYTES = 48.0
-"""Assumed bytes of a subscription in the tracker, for each dimension."""
+TRACKER_BYTES, TRACKER_ROWS = 32.0, 3.0
+"""Bytes and rows of a subscription in the tracker, for each dimension: its bounds, their totals, and its aim."""
 
 
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
@@ -58,7 +58,7 @@ def _estimate_totals(operator: TotalThresholdOperator, inputs: Sequence[Flow], c
     keys = (context.groups(USUAL_KEYS) if operator.keys else 1.0) * context.share_kept()
     futures = keep_waiting(source, TIMES + row_bytes(operator.elements), context)
     within = operator.waiting.within
-    elements = 0.0 if within is None else source.rate * within * context.share_kept()
+    elements = 0.0 if within is None else source.rate * min(within, context.elapsed) * context.share_kept()
     kept = [
         futures,
         StatePart(keys, keys * (8.0 + 1 / 8 + row_bytes(operator.elements, operator.keys))),
@@ -72,17 +72,20 @@ def _estimate_subscriptions(
     operator: SubscriptionsOperator, inputs: Sequence[Flow], context: CostContext
 ) -> CostEstimate:
     elements, registrations = inputs
-    live = registrations.rate * context.elapsed * context.share_kept()
+    live = registrations.rate * context.lasting * context.share_kept()
     schemas = operator.elements, operator.subscriptions
     waiting = [
         keep_waiting(flow, TIMES + row_bytes(schema), context) for flow, schema in zip(inputs, schemas, strict=True)
     ]
     within = operator.waiting.within
-    window = 0.0 if within is None else elements.rate * within * context.share_kept()
+    window = 0.0 if within is None else elements.rate * min(within, context.elapsed) * context.share_kept()
     dimensions = operator.kind.dimensions
     kept = [
         *waiting,
-        StatePart(live, live * (16.0 + row_bytes(operator.subscriptions) + TRACKER_BYTES * dimensions)),
+        StatePart(
+            live * (1.0 + TRACKER_ROWS * dimensions),
+            live * (16.0 + row_bytes(operator.subscriptions) + TRACKER_BYTES * dimensions),
+        ),
         StatePart(window, window * (16.0 + 8.0 * dimensions)),
         keep_figures(2, *waiting),
     ]

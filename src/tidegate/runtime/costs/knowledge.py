@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from math import inf
 
 from tidegate.algebra.plan import Validity
 from tidegate.catalog.catalog import SourceStream
@@ -29,10 +30,6 @@ USUAL_TABLE = 1_000.0
 USUAL_STEP = SECOND
 """Assumed length of a step."""
 
-USUAL_ELAPSED = 86_400.0 * SECOND
-"""Assumed time for which streams last: what is valid for ever is valid for that long."""
-
-
 @value
 class Knowledge:
     """What is known of a graph."""
@@ -44,7 +41,8 @@ class Knowledge:
     prices: Mapping[str, Prices] = field(default_factory=lambda: DEFAULT_PRICES)
     step: float = USUAL_STEP
     """Length of a step, in microseconds of application time."""
-    elapsed: float = USUAL_ELAPSED
+    elapsed: float = inf
+    """How long streams have lasted, in microseconds; infinite for estimates of a steady state."""
     buckets: int = 1
     assumed: frozenset[str] = frozenset()
     """Streams of which nothing is known."""
@@ -76,7 +74,7 @@ def know_streams(streams: Mapping[str, SourceStream], runs: Iterable[Progress] =
             elapsed = max(elapsed, float(max(marks)))
             step = float(max(marks)) / max(run.steps, 1)
     sources = know_sources(streams, distances, tables)
-    known = Knowledge(sources, prices=load_prices(), step=step, elapsed=elapsed or USUAL_ELAPSED, buckets=buckets)
+    known = Knowledge(sources, prices=load_prices(), step=step, elapsed=elapsed or inf, buckets=buckets)
     return replace(known, assumed=frozenset(streams) - distances.keys() - tables.keys())
 
 

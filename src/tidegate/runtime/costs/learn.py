@@ -17,7 +17,7 @@ from tidegate.costs.estimates import (
     Flow,
     OperatorKnowledge,
 )
-from tidegate.physical.aggregate.cost import live_groups
+from tidegate.physical.aggregate.cost import count_groups
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.estimate import estimate_operator
 from tidegate.runtime.costs.estimate import walk_estimates
@@ -33,7 +33,8 @@ from tidegate.values import value
 FEWEST_ROWS = 20
 """Elements that an operator must have got before anything is concluded from what it gave."""
 
-MOST_GROUPS = 1e9
+CLEARLY_LATER = 4.0
+"""Distances and steps by which a stream trails another one at least, if its clock is another one."""
 
 DATA_DEPENDENT = frozenset({"alert", "totals", "subscriptions", "keyed join", "similarity join"})
 """Kinds of operators of which the values of rows decide how many they keep."""
@@ -73,6 +74,8 @@ class RunSpan:
     figures: Mapping[Place, OperatorFigures]
     sizes: Mapping[Place, StateSize]
     rows: Mapping[str, int]
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Those at the end."""
 
     def rate_of(self, place: Place) -> tuple[float, float] | None:
         """Return the elements that an operator got and gave in a microsecond; None if they were too few."""
@@ -101,7 +104,7 @@ def span_between(before: RunSample, after: RunSample) -> RunSpan | None:
     none = OperatorFigures()
     figures = {place: _subtract(each, before.figures.get(place, none)) for place, each in after.figures.items()}
     rows = {stream: count - before.rows.get(stream, 0) for stream, count in after.rows.items()}
-    return RunSpan(float(time), max(after.steps - before.steps, 1), figures, after.sizes, rows)
+    return RunSpan(float(time), max(after.steps - before.steps, 1), figures, after.sizes, rows, after.watermarks)
 
 
 def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigures:
@@ -119,7 +122,8 @@ def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigure
 def learn(graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str, float]) -> Knowledge:
     """Return the knowledge after a span of a run; `sizes` are those of adjusted windows in it.
 
-    The span should be one in which windows are full: an operator gives less while they fill.
+    In the span, windows should be full, or `known.elapsed` should say how long streams had lasted in its middle: an
+    operator gives less while they fill.
     """
     knowledge = replace(known, step=span.time / span.steps)
     knowledge = replace(knowledge, sources={**known.sources, **_learn_sources(graph, knowledge, span)})
@@ -154,8 +158,27 @@ def _learn_sources(graph: StageGraph, known: Knowledge, span: RunSpan) -> dict[s
         if stream in graph.readers and not is_table and (rows >= FEWEST_ROWS or not is_known):
             # Half a row, if none has come.
             distance = span.time / max(rows, 0.5)
-            delay = flow.mark - flow.characteristics.distance
-            found[stream] = flow.with_distance(distance, max(delay, 0.0))
+            delay = max(flow.mark - flow.head - flow.characteristics.distance, 0.0)
+            found[stream] = replace(flow, head=0.0).with_distance(distance, delay)
+    return _learn_heads({**known.sources, **found}, found, span)
+
+
+def _learn_heads(flows: Mapping[str, Flow], learnt: dict[str, Flow], span: RunSpan) -> dict[str, Flow]:
+    """Return flows with the clocks of their streams: how far the newest element of each trails that of all.
+
+    Streams may have times of their own, such as those of their end. A difference that could be the time since the
+    newest row is none.
+    """
+    newest = {
+        stream: mark + flows[stream].mark - flows[stream].head - flows[stream].characteristics.distance
+        for stream, mark in span.watermarks.items()
+        if stream in flows and BEGINNING < mark < FOREVER and flows[stream].mark > BEGINNING
+    }
+    found = {}
+    for stream, flow in learnt.items():
+        behind = max(newest.values()) - newest[stream] if stream in newest else 0.0
+        is_clear = behind > CLEARLY_LATER * (flow.characteristics.distance + span.time / span.steps)
+        found[stream] = flow.delay(behind) if is_clear else flow
     return found
 
 
@@ -177,14 +200,16 @@ class _Learner:
         found = context.known
         if size.groups and inputs:
             kind = estimate_operator(operator, inputs, context).work.kind
-            groups = count_groups(inputs[0], float(size.groups)) if kind in _LIVE_GROUPS else float(size.groups)
+            groups = count_groups(inputs[0].characteristics, float(size.groups)) if kind in _LIVE_GROUPS else float(size.groups)
             found = replace(found, groups=groups)
         rates = self.span.rate_of(place)
         if rates is not None:
             found = replace(found, selectivity=_learn_selectivity(operator, inputs, context, found, rates[1]))
         estimate = estimate_operator(operator, inputs, replace(context, known=found))
         if estimate.work.kind in DATA_DEPENDENT and size.rows and estimate.rows:
-            found = replace(found, kept=size.rows / estimate.rows * (found.kept or 1.0))
+            # Sizes are those at the end of the span, of which the estimate knows the middle.
+            later = 1.0 + self.span.time / 2.0 / context.elapsed if any(each.fills for each in inputs) else 1.0
+            found = replace(found, kept=size.rows / later / estimate.rows * (found.kept or 1.0))
         if size.rows and size.bytes:
             found = replace(found, row_bytes=size.bytes / size.rows)
         if found == NOTHING_KNOWN:
@@ -213,24 +238,3 @@ def _learn_selectivity(
     # What is given in any case: elements that are cut at watermarks.
     least = rate_with(0.0) if whole else 0.0
     return max(rate - least, 0.0) / (whole - least) if whole > least else 1.0
-
-
-def count_groups(source: Flow, live: float) -> float:
-    """Return the number of groups, given how many are live at an instant.
-
-    Examples
-    --------
-    >>> from tidegate.costs.characteristics import Characteristics
-    >>> round(count_groups(Flow.of(Characteristics(10.0, 1000.0)), 50.0))
-    63
-    """
-    least, most = live, MOST_GROUPS
-    if live >= 0.999 * source.characteristics.valid_rows:
-        return most
-    for _ in range(60):
-        middle = (least * most) ** 0.5
-        if live_groups(source.characteristics, middle) < live:
-            least = middle
-        else:
-            most = middle
-    return most

@@ -128,19 +128,61 @@ KEPT = {
 }
 
 
+KEPT_OF_FEATURES = {
+    "similarity join": "SELECT x.k, y.k AS other FROM a WINDOW(RANGE 5 SECONDS) x, b WINDOW(RANGE 3 SECONDS) y "
+    "WHERE ABS(x.value - y.value) < 0.001",
+    "keyed join": "SELECT y.name, x.value FROM b WINDOW(RANGE 5 SECONDS) x, a WINDOW(RANGE 7 SECONDS) y "
+    "WHERE x.id = y.id",
+    "alert": "CREATE ALERT hot FROM a, b WITHIN 4 SECONDS MATCHING k WHEN a.value - b.value > 0.99",
+    "totals": "CREATE ALERT much FROM a t MATCHING k WHEN TOTAL(t.number) >= 1000000",
+    "subscriptions": """CREATE STREAM r (id STRING, k INT, low DOUBLE, high DOUBLE, most BIGINT, at BIGINT)
+         FROM 'r.csv' TIMESTAMP BY at;
+       CREATE ALERTS volume FROM a t, r r WHERE t.value BETWEEN r.low AND r.high MATCHING k
+         WHEN TOTAL(t.number) >= r.most""",
+    "semi-join": "SELECT x.k FROM a WINDOW(RANGE 5 SECONDS) x WHERE NOT EXISTS "
+    "(SELECT * FROM b WINDOW(RANGE 2 SECONDS) y WHERE y.number = x.number AND y.value > x.value)",
+}
+"""Operators of which the values of rows decide how many they keep."""
+
+FILLING = {
+    name: text.replace("7 SECONDS", "7 MINUTES").replace("3 SECONDS", "3 MINUTES").replace("5 SECONDS", "5 MINUTES")
+    for name, text in (KEPT | KEPT_OF_FEATURES).items()
+    if name in ("join", "groups", "keyed join", "similarity join", "join of joins")
+}
+"""Queries of which a window is never full."""
+
+
+def registrations_of(number, random, count=50):
+    columns = {
+        "id": [f"{number}-{each}" for each in range(count)],
+        "k": pa.array(random.integers(0, 50, count).astype(np.int32)),
+        "low": random.random(count) / 2,
+        "high": 0.5 + random.random(count) / 2,
+        "most": pa.array(np.full(count, 10**9)),
+        "at": pa.array(np.sort(random.integers(number * 1_000_000, (number + 1) * 1_000_000, count))),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
 def run_and_compare(text):
     """Run a query, learn from a span without the bytes of rows, and return kept bytes of operators with estimates."""
     run, random = MeasuredRun(STREAMS + text), np.random.default_rng(5)
+
+    def step(number):
+        run.step(rows_of(number, random) | {"r": registrations_of(number, random)})
+
     for number in range(20):
-        run.step(rows_of(number, random))
+        step(number)
     before = run.sample()
     for number in range(20, 30):
-        run.step(rows_of(number, random))
-    learnt = learn(run.job.graph, run.know(), run.span_since(before), {})
-    known = replace(learnt, operators={p: replace(each, row_bytes=None) for p, each in learnt.operators.items()})
+        step(number)
+    now = replace(run.know(), elapsed=25.5 * SECOND)
+    learnt = learn(run.job.graph, now, run.span_since(before), {})
+    operators = {p: replace(each, row_bytes=None) for p, each in learnt.operators.items()}
+    known = replace(learnt, operators=operators, elapsed=45.5 * SECOND)
     kept: dict = {}
     for number in range(30, 60):
-        run.step(rows_of(number, random))
+        step(number)
         for place, size in run.sample().sizes.items():
             kept[place] = kept.get(place, 0) + size.bytes / 30
     estimates = estimate_graph(run.job.graph, known)
@@ -154,6 +196,35 @@ def run_and_compare(text):
 def test_an_estimate_is_near_what_an_operator_keeps(name):
     for operator, (kept, estimated) in run_and_compare(KEPT[name]).items():
         assert estimated == pytest.approx(kept, rel=0.25), operator
+
+
+@pytest.mark.parametrize("name", KEPT_OF_FEATURES)
+def test_an_estimate_of_a_feature_is_near_what_it_keeps(name):
+    for operator, (kept, estimated) in run_and_compare(KEPT_OF_FEATURES[name]).items():
+        assert estimated == pytest.approx(kept, rel=0.5), operator
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_an_estimate_by_now_knows_that_windows_still_fill(name):
+    for operator, (kept, estimated) in run_and_compare(FILLING[name]).items():
+        assert estimated == pytest.approx(kept, rel=0.35), operator
+
+
+def test_a_steady_state_has_full_windows():
+    graph = graph_of("SELECT x.value FROM a WINDOW(RANGE 1 HOUR) x, b WINDOW(RANGE 1 HOUR) y WHERE x.number = y.number")
+    full, half = (total_of(estimate_graph(graph, Knowledge(elapsed=each * SECOND)))[0] for each in (1e9, 1800))
+    assert full == pytest.approx(total_of(estimate_graph(graph, Knowledge()))[0])
+    assert full > 2 * half
+
+
+def test_rows_in_steps_of_a_window_leave_when_the_watermark_jumps():
+    text = (
+        "SELECT x.value FROM a WINDOW(RANGE 10 SECONDS SLIDE 10 SECONDS) x, "
+        "b WINDOW(RANGE 10 SECONDS SLIDE 10 SECONDS) y WHERE x.number = y.number AND x.value < 2"
+    )
+    # Elements wait for half a window on average, until the watermark reaches the next one.
+    for operator, (kept, estimated) in run_and_compare(text).items():
+        assert estimated == pytest.approx(kept, rel=0.5), operator
 
 
 def test_what_queries_share_counts_once():
@@ -177,7 +248,7 @@ def test_a_query_over_a_table_keeps_no_rows_of_the_stream():
 def test_an_adjusted_size_replaces_that_of_the_operator():
     context = CostContext(sizes={"w": 5.0})
     assert [context.size(key, 10.0) for key in ("w", "v", None)] == [5.0, 10.0, 10.0]
-    assert context.size(None, None) == context.elapsed
+    assert context.size(None, None) == context.lasting
 
 
 def test_thousands_of_operators_are_estimated_quickly():

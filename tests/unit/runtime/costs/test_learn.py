@@ -8,12 +8,12 @@ import pytest
 from tidegate.costs.characteristics import Characteristics
 from tidegate.costs.estimates import SECOND, Flow, Prices, Work
 from tidegate.language.bind.program import bind
-from tidegate.physical.aggregate.cost import live_groups
+from tidegate.physical.aggregate.cost import count_groups, live_groups
 from tidegate.runtime.calibration.calibrate import STREAMS, measure_query
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.costs.estimate import estimate_graph
 from tidegate.runtime.costs.knowledge import Knowledge
-from tidegate.runtime.costs.learn import RunSample, RunSpan, count_groups, learn, span_between
+from tidegate.runtime.costs.learn import RunSample, RunSpan, learn, span_between
 from tidegate.runtime.costs.prices import (
     DEFAULT_PRICES,
     MeasuredWork,
@@ -134,11 +134,11 @@ def test_the_selectivity_of_a_join_is_that_of_its_formula():
 @pytest.mark.parametrize("groups", [3.0, 60.0, 500.0])
 def test_groups_follow_from_live_groups(groups):
     source = Characteristics(10.0, 1_000.0)
-    assert count_groups(Flow.of(source), live_groups(source, groups)) == pytest.approx(groups, rel=1e-3)
+    assert count_groups(source, live_groups(source, groups)) == pytest.approx(groups, rel=1e-3)
 
 
 def test_all_rows_in_groups_of_their_own():
-    assert count_groups(Flow.of(Characteristics(10.0, 1_000.0)), 100.0) >= 1e9
+    assert count_groups(Characteristics(10.0, 1_000.0), 100.0) >= 1e9
 
 
 def test_the_groups_of_an_aggregation_are_learnt_from_its_state():
