@@ -24,7 +24,7 @@ from tidegate.optimizer.join_order import JoinTree, best_tree
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime import compile as compiling
 from tidegate.runtime.calibration.measured_run import MeasuredRun
-from tidegate.runtime.costs.join_statistics import selectivities_of_joins
+from tidegate.runtime.costs.join_statistics import count_matches_of_joins, selectivities_of_joins
 from tidegate.runtime.costs.learn import learn
 
 SECOND = 1_000_000
@@ -152,10 +152,11 @@ def _learn_advice(join: RandomJoin, size: Size) -> PlanAdvice:
     for step in range(size.filling, size.filling + size.measured):
         run.step(join.rows_of(step))
     span = run.span_since(before)
-    known = learn(run.job.graph, run.know(), span, {})
-    return PlanAdvice(
-        rows=dict(span.rows), span=round(span.time), selectivities=selectivities_of_joins(run.job.graph, known)
-    )
+    graph = run.job.graph
+    states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
+    counts = count_matches_of_joins(graph, graph.numbers, states)
+    found = selectivities_of_joins(graph, learn(graph, run.know(), span, {}), counts)
+    return PlanAdvice(rows=dict(span.rows), span=round(span.time), selectivities=found)
 
 
 def _time_tree(join: RandomJoin, advice: PlanAdvice, tree: JoinTree, size: Size) -> float:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import prod
 
 from tidegate.costs.estimates import NOTHING_KNOWN
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, conjuncts
+from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjuncts
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.advice import PlanAdvice
+from tidegate.physical.common.operator import Chunks
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.runtime.costs.explain import span_of_run
+from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_inputs
 from tidegate.runtime.costs.knowledge import Knowledge, know_streams
 from tidegate.runtime.costs.learn import learn
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
@@ -19,9 +23,18 @@ from tidegate.runtime.metadata import Observed
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Type
 
+StatesOfStages = Mapping[int, Sequence[Chunks]]
+"""The state of each stage in all buckets, by the number of the stage."""
 
-def advise_on_joins(job: Job, observed: Observed, query: str) -> PlanAdvice:
-    """Return the rows of all sources, the time in which they came, and the selectivities of a query's joins."""
+NO_STATES: StatesOfStages = {}
+NO_COUNTS: Mapping[str, MatchCount] = {}
+
+
+def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfStages = NO_STATES) -> PlanAdvice:
+    """Return the rows of all sources, the time in which they came, and the selectivities of a query's joins.
+
+    `states` has the states of the stages with joins, if they can be read.
+    """
     progress, part = observed.progress, part_of_query(job.graph, query)
     figures = carry_figures(progress.operators.copy(), job.graph, part)
     sizes = carry_sizes(observed.sizes, job.graph, part)
@@ -29,7 +42,8 @@ def advise_on_joins(job: Job, observed: Observed, query: str) -> PlanAdvice:
     if span is None:
         return rows_of_sources(progress)
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
-    found = selectivities_of_joins(part, learn(part, known, span, {}))
+    counts = count_matches_of_joins(job.graph, part.numbers, states)
+    found = selectivities_of_joins(part, learn(part, known, span, {}), counts)
     return replace(rows_of_sources(progress), span=round(span.time), selectivities=found)
 
 
@@ -38,20 +52,48 @@ def rows_of_sources(progress: Progress) -> PlanAdvice:
     return PlanAdvice(rows={stream: each.rows for stream, each in progress.sources.copy().items()})
 
 
-def selectivities_of_joins(graph: StageGraph, known: Knowledge) -> Mapping[str, float]:
+def stages_to_read(graph: StageGraph, query: str) -> list[int]:
+    """Return the stages with joins of a query; none if it has too few joins for a choice of their order."""
+    stages = part_of_query(graph, query).stages
+    numbers = [each.number for each in stages for node in each.nodes if isinstance(node.operator, JoinOperator)]
+    return sorted(set(numbers)) if len(numbers) > 1 else []
+
+
+def count_matches_of_joins(
+    graph: StageGraph, numbers: Collection[int], states: StatesOfStages
+) -> dict[str, MatchCount]:
+    """Return how often rows of the inputs of some stages satisfy the conditions of the joins, by their text."""
+    operators = [node.operator for number in numbers for node in graph.by_number[number].nodes]
+    terms = [term for each in operators if isinstance(each, JoinOperator) for term in _terms_of(each)]
+    names = frozenset().union(*map(columns_of, terms))
+    inputs = sample_inputs(graph, states.keys() & frozenset(numbers), names, states)
+    found: dict[str, MatchCount] = {}
+    for term in (*terms, *_implied_equalities(terms)):
+        count = count_matches(term, inputs)
+        found |= {} if count is None else dict.fromkeys(_texts_of(term), count)
+    return found
+
+
+def selectivities_of_joins(
+    graph: StageGraph, known: Knowledge, counts: Mapping[str, MatchCount] = NO_COUNTS
+) -> Mapping[str, float]:
     """Return the share of the pairs that satisfy each condition of the joins, by the text of the condition.
 
-    Of several conditions of one join, only their product is known. They share it evenly.
+    What the rows of the inputs show is certain where they have enough matches. Of the other conditions of a join, only
+    the product is known. They share it evenly.
     """
-    found: dict[str, float] = {}
+    found = {text: count.share for text, count in counts.items()}
     for stage in graph.stages:
         for number, (operator, _) in enumerate(stage.numbered_operators):
             selectivity = known.operators.get((stage.number, number), NOTHING_KNOWN).selectivity
             if not isinstance(operator, JoinOperator) or selectivity is None:
                 continue
-            terms = list(_terms_of(operator))
-            for term in terms:
-                found |= dict.fromkeys(_texts_of(term), selectivity ** (1 / len(terms)))
+            texts = [list(_texts_of(term)) for term in _terms_of(operator)]
+            open_texts = [each for each in texts if each[0] not in counts or not counts[each[0]].is_certain]
+            certain = prod(found[each[0]] for each in texts if each not in open_texts)
+            for each in open_texts:
+                most = counts[each[0]].most if each[0] in counts else 1.0
+                found |= dict.fromkeys(each, min((selectivity / certain) ** (1 / len(open_texts)), most))
     return found
 
 
@@ -68,3 +110,19 @@ def _texts_of(term: Expression) -> Iterator[str]:
     match term:
         case Call("=", (left, right)):
             yield to_sql(replace(term, arguments=(right, left)))
+
+
+def _implied_equalities(terms: Sequence[Expression]) -> Iterator[Expression]:
+    """Yield equalities of columns that follow from others, and are not written."""
+    classes: list[set[Column]] = []
+    for term in terms:
+        match term:
+            case Call("=", (Column() as a, Column() as b)):
+                touched = [each for each in classes if each & {a, b}]
+                classes = [each for each in classes if each not in touched] + [{a, b}.union(*touched)]
+    written = {text for term in terms for text in _texts_of(term)}
+    for each in classes:
+        for a, b in combinations(sorted(each, key=lambda column: column.name), 2):
+            term = Call("=", (a, b), Type.BOOLEAN)
+            if to_sql(term) not in written:
+                yield term
