@@ -154,7 +154,7 @@ def _learn_advice(join: RandomJoin, size: Size) -> PlanAdvice:
     span = run.span_since(before)
     graph = run.job.graph
     states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
-    counts = count_matches_of_joins(graph, graph.numbers, states)
+    counts = count_matches_of_joins(graph, states)
     found = selectivities_of_joins(graph, learn(graph, run.know(), span, {}), counts)
     return PlanAdvice(rows=dict(span.rows), span=round(span.time), selectivities=found)
 

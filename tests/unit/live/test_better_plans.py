@@ -142,7 +142,7 @@ def test_a_query_moves_because_of_measured_selectivities(folder):
                 rows = [f"{5 if name != 'c' else at % 50},{at},{at}" for at in times]
                 (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
             until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
-        advice = session._run.advise_on_joins("q")
+        advice = session._advise_on_joins("q")
         assert advice.span == pytest.approx(800, rel=0.2)
         assert advice.selectivities["a.k = b.k"] == pytest.approx(1.0, rel=0.1)
         assert advice.selectivities["b.k = c.k"] == advice.selectivities["c.k = b.k"] == pytest.approx(0.02, rel=0.3)

@@ -140,14 +140,14 @@ def sample_rows(parts: Sequence[pa.RecordBatch], seed: int, most: int = MOST_ROW
 
 
 def sample_inputs(
-    graph: StageGraph, numbers: Collection[int], names: Collection[str], states: Mapping[int, Sequence[Chunks]]
+    graph: StageGraph, states: Mapping[int, Sequence[Chunks]], names: Collection[str]
 ) -> list[pa.RecordBatch]:
-    """Return rows of each base input of the joins of some stages, with those of its columns that have these names.
+    """Return rows of each base input of joins, with those of its columns that have these names.
 
-    A base input is an input of a join that is not made of joins itself.
+    `states` has the states of stages in all buckets, by the number of the stage. A base input is an input of a join that is not made of joins itself.
     """
     found: list[pa.RecordBatch] = []
-    for stage in (graph.by_number[number] for number in sorted(numbers)):
+    for stage in (graph.by_number[number] for number in sorted(states)):
         for parts in _find_parts(graph, stage, names, [split_by_operator(chunks) for chunks in states[stage.number]]):
             found.append(sample_rows(parts, len(found)))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import prod
@@ -42,7 +42,7 @@ def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfSt
     if span is None:
         return rows_of_sources(progress)
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
-    counts = count_matches_of_joins(job.graph, part.numbers, states)
+    counts = count_matches_of_joins(job.graph, states)
     found = selectivities_of_joins(part, learn(part, known, span, {}), counts)
     return replace(rows_of_sources(progress), span=round(span.time), selectivities=found)
 
@@ -59,14 +59,12 @@ def stages_to_read(graph: StageGraph, query: str) -> list[int]:
     return sorted(set(numbers)) if len(numbers) > 1 else []
 
 
-def count_matches_of_joins(
-    graph: StageGraph, numbers: Collection[int], states: StatesOfStages
-) -> dict[str, MatchCount]:
-    """Return how often rows of the inputs of some stages satisfy the conditions of the joins, by their text."""
-    operators = [node.operator for number in numbers for node in graph.by_number[number].nodes]
+def count_matches_of_joins(graph: StageGraph, states: StatesOfStages) -> dict[str, MatchCount]:
+    """Return how often rows of base inputs satisfy the conditions of joins, by the text of the condition."""
+    known = {number: chunks for number, chunks in states.items() if number in graph.numbers}
+    operators = [node.operator for number in known for node in graph.by_number[number].nodes]
     terms = [term for each in operators if isinstance(each, JoinOperator) for term in _terms_of(each)]
-    names = frozenset().union(*map(columns_of, terms))
-    inputs = sample_inputs(graph, states.keys() & frozenset(numbers), names, states)
+    inputs = sample_inputs(graph, known, frozenset().union(*map(columns_of, terms)))
     found: dict[str, MatchCount] = {}
     for term in (*terms, *_implied_equalities(terms)):
         count = count_matches(term, inputs)
