@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.support.report import say
+from tidegate.algebra.constraints import ConstraintSettings
 from tidegate.algebra.plan import Plan
+from tidegate.algebra.similarity_join import Shedding
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.join_estimates import JoinEstimates, splits
 from tidegate.optimizer.join_order import JoinTree, best_tree
 from tidegate.optimizer.optimize import optimize
@@ -162,9 +164,11 @@ def _learn_advice(join: RandomJoin, size: Size) -> PlanAdvice:
 def _time_tree(join: RandomJoin, advice: PlanAdvice, tree: JoinTree, size: Size) -> float:
     """Return the processor seconds of some steps in an order of joins."""
 
-    def optimized(plan: Plan, *rest: object) -> object:
+    def optimized(
+        plan: Plan, settings: ConstraintSettings, shedding: Shedding, _: PlanAdvice = NO_ADVICE
+    ) -> tuple[Plan, tuple[str, ...]]:
         with patch("tidegate.optimizer.join_order.best_tree", lambda _: tree):
-            return optimize(plan, *rest[:2], advice)  # type: ignore[arg-type]
+            return optimize(plan, settings, shedding, advice)
 
     with patch.object(compiling, "optimize", optimized):
         run = MeasuredRun(join.text())

@@ -144,7 +144,8 @@ def sample_inputs(
 ) -> list[pa.RecordBatch]:
     """Return rows of each base input of joins, with those of its columns that have these names.
 
-    `states` has the states of stages in all buckets, by the number of the stage. A base input is an input of a join that is not made of joins itself.
+    `states` has the states of stages in all buckets, by the number of the stage. A base input is an input of a join
+    that is not made of joins itself.
     """
     found: list[pa.RecordBatch] = []
     for stage in (graph.by_number[number] for number in sorted(states)):
