@@ -26,7 +26,7 @@ from tidegate.optimizer.join_order import JoinTree, best_tree
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime import compile as compiling
 from tidegate.runtime.calibration.measured_run import MeasuredRun
-from tidegate.runtime.costs.join_statistics import count_matches_of_joins, selectivities_of_joins
+from tidegate.runtime.costs.join_statistics import count_matches_of_joins, inputs_of_joins, selectivities_of_joins
 from tidegate.runtime.costs.learn import learn
 
 SECOND = 1_000_000
@@ -157,8 +157,10 @@ def _learn_advice(join: RandomJoin, size: Size) -> PlanAdvice:
     graph = run.job.graph
     states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
     counts = count_matches_of_joins(graph, states)
-    found = selectivities_of_joins(graph, learn(graph, run.know(), span, {}), counts)
-    return PlanAdvice(rows=dict(span.rows), span=round(span.time), selectivities=found)
+    known = learn(graph, run.know(), span, {})
+    found = selectivities_of_joins(graph, known, counts)
+    inputs = inputs_of_joins(graph, known)
+    return PlanAdvice(rows=dict(span.rows), span=round(span.time), selectivities=found, inputs=inputs)
 
 
 def _time_tree(join: RandomJoin, advice: PlanAdvice, tree: JoinTree, size: Size) -> float:

@@ -172,6 +172,8 @@ def _estimate_input(leaf: Plan, advice: PlanAdvice) -> JoinInput | None:
     rows = sum(advice.rows[each.stream] for each in scans)
     if all(each.validity is Validity.RELATION for each in scans):
         return JoinInput(float(rows), math.inf)
+    if measured := [advice.inputs[name] for name in leaf.schema.names if name in advice.inputs]:
+        return JoinInput(*measured[0])
     length = validity_bound(leaf)
     return None if length is None else JoinInput(rows / max(advice.span, 1) * length, float(length))
 

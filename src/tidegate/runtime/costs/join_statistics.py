@@ -7,15 +7,17 @@ from dataclasses import replace
 from itertools import combinations
 from math import prod
 
-from tidegate.costs.estimates import NOTHING_KNOWN
+from tidegate.costs.estimates import NO_SIZES, NOTHING_KNOWN, CostEstimate, Flow
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjuncts
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.advice import PlanAdvice
-from tidegate.physical.common.operator import Chunks
+from tidegate.physical.common.operator import Chunks, Operator
+from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.join.operator import JoinOperator
+from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
 from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_inputs
-from tidegate.runtime.costs.knowledge import Knowledge, know_streams
+from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
 from tidegate.runtime.costs.learn import learn
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
@@ -42,9 +44,10 @@ def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfSt
     if span is None:
         return rows_of_sources(progress)
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
-    counts = count_matches_of_joins(job.graph, states)
-    found = selectivities_of_joins(part, learn(part, known, span, {}), counts)
-    return replace(rows_of_sources(progress), span=round(span.time), selectivities=found)
+    learnt = learn(part, known, span, {})
+    found = selectivities_of_joins(part, learnt, count_matches_of_joins(job.graph, states))
+    inputs = inputs_of_joins(part, learnt)
+    return replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
 
 
 def rows_of_sources(progress: Progress) -> PlanAdvice:
@@ -57,6 +60,23 @@ def stages_to_read(graph: StageGraph, query: str) -> list[int]:
     stages = part_of_query(graph, query).stages
     numbers = [each.number for each in stages for node in each.nodes if isinstance(node.operator, JoinOperator)]
     return sorted(set(numbers)) if len(numbers) > 1 else []
+
+
+def inputs_of_joins(graph: StageGraph, known: Knowledge) -> dict[str, tuple[float, float]]:
+    """Return the valid rows and the length of the base input of joins with a column, by the name of the column."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def note_inputs(place: Place, operator: Operator, inputs: list[Flow]) -> CostEstimate:
+        if isinstance(operator, JoinOperator):
+            # The lowest join comes first: its inputs are the base inputs.
+            for flow, schema in zip(inputs, (operator.left, operator.right), strict=True):
+                each = flow.characteristics
+                found.update({name: (each.valid_rows, each.length) for name in schema.names if name not in found})
+        return estimate_operator(operator, inputs, known.context(place, NO_SIZES))
+
+    for _ in walk_estimates(graph, known, note_inputs):
+        pass
+    return found
 
 
 def count_matches_of_joins(graph: StageGraph, states: StatesOfStages) -> dict[str, MatchCount]:
