@@ -18,7 +18,7 @@ from tidegate.runtime.costs.held_rows import (
     sample_inputs,
     sample_rows,
 )
-from tidegate.runtime.costs.join_statistics import count_matches_of_joins, selectivities_of_joins
+from tidegate.runtime.costs.join_statistics import count_matches_of_joins, inputs_of_joins, selectivities_of_joins
 from tidegate.runtime.costs.learn import learn
 from tidegate.schema import Type
 
@@ -176,3 +176,31 @@ def test_conditions_with_few_matches_share_what_the_others_leave_of_the_results(
     assert found["a.v = c.v"] == found["c.v = a.v"] == 0.5
     assert not counts["b.k = c.k"].is_certain or found["b.k = c.k"] == counts["b.k = c.k"].share
     assert found["b.k = c.k"] == found["c.k = b.k"] <= counts["b.k = c.k"].most
+
+
+def test_inputs_have_their_rows_after_filters_and_aggregates():
+    run = MeasuredRun(
+        f"{STREAMS}SELECT x.n, b.at, c.at AS other FROM "
+        "(SELECT k, COUNT(*) AS n FROM a WINDOW(RANGE 2 SECONDS) GRANULARITY(1 SECOND) GROUP BY k) x, "
+        "(SELECT k, at FROM b WHERE v = 1) WINDOW(RANGE 3 SECONDS) b, c WINDOW(RANGE 4 SECONDS) "
+        "WHERE x.k = b.k AND b.k = c.k"
+    )
+    random = np.random.default_rng(0)
+
+    def step(second: int) -> None:
+        at = pa.array(np.sort(random.integers(second * SECOND, (second + 1) * SECOND, 500)))
+        values = pa.array(random.integers(0, 5, 500, np.int32))
+        run.step({s: pa.record_batch({"k": values, "v": pa.array(np.arange(500) % 10), "at": at}) for s in "abc"})
+
+    for second in range(6):
+        step(second)
+    before = run.sample()
+    for second in range(6, 12):
+        step(second)
+    known = learn(run.job.graph, run.know(), run.span_since(before), {})
+    found = inputs_of_joins(run.job.graph, known)
+    assert found["b.k"] == pytest.approx((50 * 3, 3 * SECOND), rel=0.1)
+    assert found["c.k"] == pytest.approx((500 * 4, 4 * SECOND), rel=0.1)
+    valid, length = found["x.k"]
+    assert valid == pytest.approx(5, rel=0.3)
+    assert length <= 2 * SECOND
