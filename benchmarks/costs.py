@@ -3,6 +3,8 @@
 The query mix of Table 24.1 of the dissertation runs as one graph, and NEXMark's queries each by itself, embedded.
 Relative errors: |estimate / measurement - 1|. A state is measured as its average over the steps of a span, the time of
 an operator as its sum over them. Estimates know the selectivities and the numbers of groups of an earlier span.
+
+Random joins then run in every order. The order that the cost model chooses is compared with the best one.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.support import join_orders
 from benchmarks.support.cost_queries import MINUTE, Mix, MixWriter
 from benchmarks.support.cost_runs import Errors, Steps, compare
+from benchmarks.support.join_orders import measure_join_orders
 from benchmarks.support.report import Report, main, say
 from examples.nexmark import generate
 from tidegate.costs.estimates import Prices
@@ -67,7 +71,9 @@ def measure(quick: bool, choice: Choice = Choice()) -> Report:  # noqa: FBT001 -
     _run_mix(size, Mix(choice.queries or size.queries, longest=size.longest, seed=choice.seed), prices, errors)
     for name in NEXMARK:
         _run_nexmark(name, size, prices, errors)
-    return report(errors)
+    say("orders of joins")
+    orders = measure_join_orders(join_orders.QUICK if quick else join_orders.FULL)
+    return report(errors, max(orders))
 
 
 def _run_mix(size: Size, mix: Mix, prices: Mapping[str, Prices], errors: Errors) -> None:
@@ -102,7 +108,8 @@ def _run_nexmark(name: str, size: Size, prices: Mapping[str, Prices], errors: Er
     compare(name, MeasuredRun((EXAMPLES / f"{name}.sql").read_text()), rows_of, steps, prices, errors)
 
 
-def report(errors: Errors) -> Report:
+def report(errors: Errors, worst_order: float) -> Report:
+    """Return the figures; its ratios are errors, and the worst order of joins relative to the best of all orders."""
     figures = {}
     for name, which in (("memory", errors.memory), ("cpu", errors.processor)):
         found = errors.flat(which)
@@ -116,7 +123,9 @@ def report(errors: Errors) -> Report:
     for name, memory, processor in errors.totals:
         figures[f"{name}_memory_error"], figures[f"{name}_cpu_error"] = memory, processor
     figures["operators"], figures["estimate_ms"] = errors.operators, 1000 * errors.estimating
-    return Report("costs", True, {}, figures)  # noqa: FBT003 - no results are compared
+    ratios = {name: each for name, each in figures.items() if name.startswith(("memory_error", "cpu_error"))}
+    ratios["join_order_vs_best_worst"] = worst_order
+    return Report("costs", True, ratios, figures)  # noqa: FBT003 - no results are compared
 
 
 def _take_choice() -> Choice:

@@ -16,15 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.support.report import say
+from tidegate.algebra.constraints import ConstraintSettings
 from tidegate.algebra.plan import Plan
+from tidegate.algebra.similarity_join import Shedding
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.join_estimates import JoinEstimates, splits
 from tidegate.optimizer.join_order import JoinTree, best_tree
 from tidegate.optimizer.optimize import optimize
 from tidegate.runtime import compile as compiling
 from tidegate.runtime.calibration.measured_run import MeasuredRun
-from tidegate.runtime.costs.join_statistics import selectivities_of_joins
+from tidegate.runtime.costs.join_statistics import count_matches_of_joins, inputs_of_joins, selectivities_of_joins
 from tidegate.runtime.costs.learn import learn
 
 SECOND = 1_000_000
@@ -152,18 +154,23 @@ def _learn_advice(join: RandomJoin, size: Size) -> PlanAdvice:
     for step in range(size.filling, size.filling + size.measured):
         run.step(join.rows_of(step))
     span = run.span_since(before)
-    known = learn(run.job.graph, run.know(), span, {})
-    return PlanAdvice(
-        rows=dict(span.rows), span=round(span.time), selectivities=selectivities_of_joins(run.job.graph, known)
-    )
+    graph = run.job.graph
+    states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
+    counts = count_matches_of_joins(graph, states)
+    known = learn(graph, run.know(), span, {})
+    found = selectivities_of_joins(graph, known, counts)
+    inputs = inputs_of_joins(graph, known)
+    return PlanAdvice(rows=dict(span.rows), span=round(span.time), selectivities=found, inputs=inputs)
 
 
 def _time_tree(join: RandomJoin, advice: PlanAdvice, tree: JoinTree, size: Size) -> float:
     """Return the processor seconds of some steps in an order of joins."""
 
-    def optimized(plan: Plan, *rest: object) -> object:
+    def optimized(
+        plan: Plan, settings: ConstraintSettings, shedding: Shedding, _: PlanAdvice = NO_ADVICE
+    ) -> tuple[Plan, tuple[str, ...]]:
         with patch("tidegate.optimizer.join_order.best_tree", lambda _: tree):
-            return optimize(plan, *rest[:2], advice)  # type: ignore[arg-type]
+            return optimize(plan, settings, shedding, advice)
 
     with patch.object(compiling, "optimize", optimized):
         run = MeasuredRun(join.text())

@@ -86,8 +86,15 @@ class PlanWatch:
             # To compile plans takes time, and nothing follows from a few rows more.
             if rows >= self._rows_seen * MORE_ROWS:
                 self._rows_seen = rows
-                for query in queries_to_move(self._live(), self._advise):
-                    self._move(query)
+                self._look()
+
+    def _look(self) -> None:
+        try:
+            for query in queries_to_move(self._live(), self._advise):
+                self._move(query)
+        except TidegateError as error:
+            # The run ends, or has failed, which others report.
+            _LOG.info("no better plans are looked for: %s", error)
 
     def _move(self, query: str) -> None:
         if query in self._refused:

@@ -34,7 +34,9 @@ from tidegate.live.program import LiveQuery
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
+from tidegate.optimizer.advice import PlanAdvice
 from tidegate.runtime.adaptation import Adapt
+from tidegate.runtime.costs.join_statistics import StatesOfStages, stages_to_read
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.outputs import dead_letter_schema
@@ -87,7 +89,7 @@ class LiveSession(LiveGraph):
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
         super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets), adapt)
         self._plans = (
-            PlanWatch(self._rows_of_sources, self._run.advise_on_joins, lambda: self._live, self._move_query)
+            PlanWatch(self._rows_of_sources, self._advise_on_joins, lambda: self._live, self._move_query)
             if reoptimize
             else None
         )
@@ -122,7 +124,7 @@ class LiveSession(LiveGraph):
                 raise QueryError("Q322", message, hint="run the other statements before")
             self._refuse_paths(program)
             try:
-                prepared = prepare(live, text, program, self._table, self._run.advise_on_joins)
+                prepared = prepare(live, text, program, self._table, self._advise_on_joins)
                 # Before the changes: a text that fails changes nothing.
                 answered = [answer_snapshot(each, self._view_states(each.views), text) for each in snapshots]
                 changes = self._apply(prepared, opened)
@@ -191,6 +193,16 @@ class LiveSession(LiveGraph):
             return [view_state(self._live, phase, self._run.stage_states(number)) for phase, number in stages]
 
         return self._submit(read_states) if views else []
+
+    def _advise_on_joins(self, query: str) -> PlanAdvice:
+        """Return what is known of the sources and joins of a query; the rows of joins are read between two steps."""
+        if not stages_to_read(self._run.job.graph, query):
+            return self._run.advise_on_joins(query)
+
+        def read_states() -> StatesOfStages:
+            return {each: self._run.stage_states(each) for each in stages_to_read(self._run.job.graph, query)}
+
+        return self._run.advise_on_joins(query, self._submit(read_states))
 
     # --- the run -------------------------------------------------------------------------------------
 

@@ -24,5 +24,8 @@ class PlanAdvice:
     selectivities: Mapping[str, float] = field(default_factory=dict)
     """Measured share of the pairs that satisfy a condition of a join, by the text of the condition."""
 
+    inputs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Valid rows at an instant of an input of joins, and their length in microseconds, by the name of each column."""
+
 
 NO_ADVICE = PlanAdvice()

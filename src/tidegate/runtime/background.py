@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tidegate.connectors.ranges import Source
 from tidegate.optimizer.advice import PlanAdvice
+from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.sizes import SizeHistories
 from tidegate.runtime.checkpoint_lock import CheckpointLock
 from tidegate.runtime.figures import Metadata, OperatorPlace
@@ -81,11 +82,14 @@ class BackgroundRun(ABC):
         sizes = {key: each.newest.size for key, each in self.size_histories().items()}
         return explain_cost_of_running(self.job, self._observe(), query, sizes)
 
-    def advise_on_joins(self, query: str) -> PlanAdvice:
-        """Return what is known of the sources and joins of a query, for a better order of its joins."""
+    def advise_on_joins(self, query: str, states: Mapping[int, Sequence[Chunks]] | None = None) -> PlanAdvice:
+        """Return what is known of the sources and joins of a query, for a better order of its joins.
+
+        `states` has the states of stages with joins in all buckets, by number.
+        """
         from tidegate.runtime.costs.join_statistics import advise_on_joins
 
-        return advise_on_joins(self.job, self._observe(), query)
+        return advise_on_joins(self.job, self._observe(), query, states or {})
 
     def _observe(self) -> Observed:
         from tidegate.runtime.metadata import Observed

@@ -272,7 +272,7 @@ class Stage:
     ) -> StageStep:
         """Run the operators of the stage bottom-up, each once with its part of the state."""
         context = context or StepContext()
-        states, flow = _split_by_operator(state), list(zip(inputs, watermarks, strict=True))
+        states, flow = split_by_operator(state), list(zip(inputs, watermarks, strict=True))
         made = StageStep()
         for number, placed in enumerate(self._operators_at.get(context.placement) or self.place(context.placement)):
             operator, below = placed.operator, [flow[each] for each in placed.inputs]
@@ -341,7 +341,8 @@ def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: 
     return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), is_keyed, is_adjustable)
 
 
-def _split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
+def split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
+    """Return the parts of a state of a stage, by the number of the operator."""
     parts: dict[int, dict[str, pa.RecordBatch]] = {}
     for name, chunk in state.items():
         number, _, rest = name.partition("/")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.algebra.plan import Join, Scan, walk
 from tidegate.catalog.catalog import Catalog
 from tidegate.language.bind.program import bind
 from tidegate.live import better_plans
@@ -142,9 +143,72 @@ def test_a_query_moves_because_of_measured_selectivities(folder):
                 rows = [f"{5 if name != 'c' else at % 50},{at},{at}" for at in times]
                 (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
             until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
-        advice = session._run.advise_on_joins("q")
+        advice = session._advise_on_joins("q")
         assert advice.span == pytest.approx(800, rel=0.2)
         assert advice.selectivities["a.k = b.k"] == pytest.approx(1.0, rel=0.1)
         assert advice.selectivities["b.k = c.k"] == advice.selectivities["c.k = b.k"] == pytest.approx(0.02, rel=0.3)
         (phase,) = session._live.running_phases()
         assert better_plans.gain_of_move(session._live, phase, advice) > better_plans.LEAST_GAIN
+
+
+CYCLE = (
+    "SELECT a.v AS p, b.v AS q, c.v AS r FROM a WINDOW(RANGE 100), b WINDOW(RANGE 100), c WINDOW(RANGE 100) "
+    "WHERE a.k = b.k AND b.v = c.k AND a.v = c.v"
+)
+
+
+def write_cycle(folder: Path, part: int) -> None:
+    """A tenth of the rows of `a` and `b` match, all of `b` and `c`, and few of `a` and `c`."""
+    times = range(part * 100, part * 100 + 100)
+    values = {"a": lambda at: (at % 10, at % 100), "b": lambda at: (at % 10, 1), "c": lambda at: (1, at % 100)}
+    for name, value in values.items():
+        rows = ["{},{},{}".format(*value(at), at) for at in times]
+        (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
+
+
+def first_joined(session: LiveSession) -> set[str]:
+    """The streams of the join without joins below it, in the newest plan of the only query."""
+    last = max(session._live.running_phases(), key=lambda phase: phase.number)
+    joins = [each for each in walk(session._live.compiled[last.number].optimized) if isinstance(each, Join)]
+    (lowest,) = (each for each in joins if sum(isinstance(below, Join) for below in walk(each)) == 1)
+    return {each.stream for each in walk(lowest) if isinstance(each, Scan)}
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_query_moves_because_of_one_of_several_conditions_of_a_join(folder, buckets):
+    """The last join has two conditions. Its results show their product; the rows that joins hold show each."""
+    with LiveSession(checkpoint=str(folder / "live"), reoptimize=False, buckets=buckets) as session:
+        session.execute(STREAMS.format(folder=folder) + f"CREATE QUERY q AS {CYCLE}")
+        for part in range(8):
+            write_cycle(folder, part)
+            until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
+        assert first_joined(session) == {"a", "b"}
+        advice = session._advise_on_joins("q")
+        found = [advice.selectivities[text] for text in ("a.k = b.k", "b.v = c.k", "a.v = c.v")]
+        assert found == pytest.approx([0.1, 1.0, 0.01], rel=0.1)
+        (phase,) = session._live.running_phases()
+        of_results = session._run.advise_on_joins("q")
+        assert better_plans.gain_of_move(session._live, phase, of_results) < better_plans.LEAST_GAIN
+        assert better_plans.gain_of_move(session._live, phase, advice) > better_plans.LEAST_GAIN
+        session.execute("OPTIMIZE QUERY q")
+        assert first_joined(session) == {"a", "c"}
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_run_that_fails_ends_the_look_for_better_plans_quietly(folder, monkeypatch):
+    """Rows are read in the thread of the run; without it, the watch must not raise."""
+    looks = []
+    found = better_plans.queries_to_move
+
+    def look(live, advise):
+        looks.append(None)
+        monkeypatch.setattr(session, "_submit", lambda _: session._find_query("gone"))
+        return list(found(live, advise))
+
+    monkeypatch.setattr(better_plans, "queries_to_move", look)
+    with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:
+        session.execute(STREAMS.format(folder=folder) + f"CREATE QUERY q AS {SELECT}")
+        add_rows(folder, 0)
+        until(lambda: len(looks) > 0)
+        add_rows(folder, 1)
+        until(lambda: len(looks) > 1)

@@ -94,3 +94,11 @@ def test_rows_of_a_table_stay():
 def test_joins_of_two_inputs_cost_nothing_that_could_be_saved():
     plan = join(stream("a"), stream("b"), equal("ak", "bk"))
     assert cost_of_joins(plan, PlanAdvice(rows={"a": 10, "b": 10}, span=10)) == 0
+
+
+def test_measured_inputs_count_instead_of_the_rows_of_their_sources():
+    plan = join(join(stream("a"), stream("b"), equal("ak", "bk")), stream("c"), equal("bk", "ck"))
+    advice = PlanAdvice(rows={"a": 100, "b": 100, "c": 100}, span=10, inputs={"bv": (3.0, 4.0)})
+    estimates = estimate_joins(*parts_of_join(plan), advice)
+    assert estimates is not None
+    assert estimates.inputs == (JoinInput(100, 10), JoinInput(3.0, 4.0), JoinInput(100, 10))

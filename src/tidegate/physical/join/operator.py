@@ -98,6 +98,11 @@ class JoinOperator:
         side = (self.plan.left, self.plan.right)[which]
         return concat([Batch.empty(side.schema), *(side.elements(each.run) for each in load_runs(state)[which])])
 
+    def held_columns(self, state: Chunks, which: int, names: Sequence[str]) -> list[pa.RecordBatch]:
+        """Return some columns of the elements of one input that the state has, without copying them."""
+        side = (self.plan.left, self.plan.right)[which]
+        return [side.payload(each.run, names) for each in load_runs(state)[which]]
+
     def hold_elements(self, inputs: Sequence[Batch]) -> Chunks:
         runs = self.plan.left.make_run(inputs[0]), self.plan.right.make_run(inputs[1])
         left, right = (update_side((), run, BEGINNING, self.tiers) for run in runs)

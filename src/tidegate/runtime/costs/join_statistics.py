@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from math import prod
 
-from tidegate.costs.estimates import NOTHING_KNOWN
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, conjuncts
+from tidegate.costs.estimates import NO_SIZES, NOTHING_KNOWN, CostEstimate, Flow
+from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjuncts
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.advice import PlanAdvice
+from tidegate.physical.common.operator import Chunks, Operator
+from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.join.operator import JoinOperator
+from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
-from tidegate.runtime.costs.knowledge import Knowledge, know_streams
+from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_inputs
+from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
 from tidegate.runtime.costs.learn import learn
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
@@ -19,9 +25,18 @@ from tidegate.runtime.metadata import Observed
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Type
 
+StatesOfStages = Mapping[int, Sequence[Chunks]]
+"""The state of each stage in all buckets, by the number of the stage."""
 
-def advise_on_joins(job: Job, observed: Observed, query: str) -> PlanAdvice:
-    """Return the rows of all sources, the time in which they came, and the selectivities of a query's joins."""
+NO_STATES: StatesOfStages = {}
+NO_COUNTS: Mapping[str, MatchCount] = {}
+
+
+def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfStages = NO_STATES) -> PlanAdvice:
+    """Return the rows of all sources, the time in which they came, and the selectivities of a query's joins.
+
+    `states` has the states of the stages with joins, if they can be read.
+    """
     progress, part = observed.progress, part_of_query(job.graph, query)
     figures = carry_figures(progress.operators.copy(), job.graph, part)
     sizes = carry_sizes(observed.sizes, job.graph, part)
@@ -29,8 +44,10 @@ def advise_on_joins(job: Job, observed: Observed, query: str) -> PlanAdvice:
     if span is None:
         return rows_of_sources(progress)
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
-    found = selectivities_of_joins(part, learn(part, known, span, {}))
-    return replace(rows_of_sources(progress), span=round(span.time), selectivities=found)
+    learnt = learn(part, known, span, {})
+    found = selectivities_of_joins(part, learnt, count_matches_of_joins(job.graph, states))
+    inputs = inputs_of_joins(part, learnt)
+    return replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
 
 
 def rows_of_sources(progress: Progress) -> PlanAdvice:
@@ -38,20 +55,63 @@ def rows_of_sources(progress: Progress) -> PlanAdvice:
     return PlanAdvice(rows={stream: each.rows for stream, each in progress.sources.copy().items()})
 
 
-def selectivities_of_joins(graph: StageGraph, known: Knowledge) -> Mapping[str, float]:
+def stages_to_read(graph: StageGraph, query: str) -> list[int]:
+    """Return the stages with joins of a query; none if it has too few joins for a choice of their order."""
+    stages = part_of_query(graph, query).stages
+    numbers = [each.number for each in stages for node in each.nodes if isinstance(node.operator, JoinOperator)]
+    return sorted(set(numbers)) if len(numbers) > 1 else []
+
+
+def inputs_of_joins(graph: StageGraph, known: Knowledge) -> dict[str, tuple[float, float]]:
+    """Return the valid rows and the length of the base input of joins with a column, by the name of the column."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def note_inputs(place: Place, operator: Operator, inputs: list[Flow]) -> CostEstimate:
+        if isinstance(operator, JoinOperator):
+            # The lowest join comes first: its inputs are the base inputs.
+            for flow, schema in zip(inputs, (operator.left, operator.right), strict=True):
+                each = flow.characteristics
+                found.update({name: (each.valid_rows, each.length) for name in schema.names if name not in found})
+        return estimate_operator(operator, inputs, known.context(place, NO_SIZES))
+
+    for _ in walk_estimates(graph, known, note_inputs):
+        pass
+    return found
+
+
+def count_matches_of_joins(graph: StageGraph, states: StatesOfStages) -> dict[str, MatchCount]:
+    """Return how often rows of base inputs satisfy the conditions of joins, by the text of the condition."""
+    known = {number: chunks for number, chunks in states.items() if number in graph.numbers}
+    operators = [node.operator for number in known for node in graph.by_number[number].nodes]
+    terms = [term for each in operators if isinstance(each, JoinOperator) for term in _terms_of(each)]
+    inputs = sample_inputs(graph, known, frozenset().union(*map(columns_of, terms)))
+    found: dict[str, MatchCount] = {}
+    for term in (*terms, *_implied_equalities(terms)):
+        count = count_matches(term, inputs)
+        found |= {} if count is None else dict.fromkeys(_texts_of(term), count)
+    return found
+
+
+def selectivities_of_joins(
+    graph: StageGraph, known: Knowledge, counts: Mapping[str, MatchCount] = NO_COUNTS
+) -> Mapping[str, float]:
     """Return the share of the pairs that satisfy each condition of the joins, by the text of the condition.
 
-    Of several conditions of one join, only their product is known. They share it evenly.
+    What the rows of the inputs show is certain where they have enough matches. Of the other conditions of a join, only
+    the product is known. They share it evenly.
     """
-    found: dict[str, float] = {}
+    found = {text: count.share for text, count in counts.items()}
     for stage in graph.stages:
         for number, (operator, _) in enumerate(stage.numbered_operators):
             selectivity = known.operators.get((stage.number, number), NOTHING_KNOWN).selectivity
             if not isinstance(operator, JoinOperator) or selectivity is None:
                 continue
-            terms = list(_terms_of(operator))
-            for term in terms:
-                found |= dict.fromkeys(_texts_of(term), selectivity ** (1 / len(terms)))
+            texts = [list(_texts_of(term)) for term in _terms_of(operator)]
+            open_texts = [each for each in texts if each[0] not in counts or not counts[each[0]].is_certain]
+            certain = prod(found[each[0]] for each in texts if each not in open_texts)
+            for each in open_texts:
+                most = counts[each[0]].most if each[0] in counts else 1.0
+                found |= dict.fromkeys(each, min((selectivity / certain) ** (1 / len(open_texts)), most))
     return found
 
 
@@ -68,3 +128,19 @@ def _texts_of(term: Expression) -> Iterator[str]:
     match term:
         case Call("=", (left, right)):
             yield to_sql(replace(term, arguments=(right, left)))
+
+
+def _implied_equalities(terms: Sequence[Expression]) -> Iterator[Expression]:
+    """Yield equalities of columns that follow from others, and are not written."""
+    classes: list[set[Column]] = []
+    for term in terms:
+        match term:
+            case Call("=", (Column() as a, Column() as b)):
+                touched = [each for each in classes if each & {a, b}]
+                classes = [each for each in classes if each not in touched] + [{a, b}.union(*touched)]
+    written = {text for term in terms for text in _texts_of(term)}
+    for each in classes:
+        for a, b in combinations(sorted(each, key=lambda column: column.name), 2):
+            term = Call("=", (a, b), Type.BOOLEAN)
+            if to_sql(term) not in written:
+                yield term

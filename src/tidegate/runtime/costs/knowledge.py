@@ -30,6 +30,7 @@ USUAL_TABLE = 1_000.0
 USUAL_STEP = SECOND
 """Assumed length of a step."""
 
+
 @value
 class Knowledge:
     """What is known of a graph."""

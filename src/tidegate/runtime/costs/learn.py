@@ -200,7 +200,11 @@ class _Learner:
         found = context.known
         if size.groups and inputs:
             kind = estimate_operator(operator, inputs, context).work.kind
-            groups = count_groups(inputs[0].characteristics, float(size.groups)) if kind in _LIVE_GROUPS else float(size.groups)
+            groups = (
+                count_groups(inputs[0].characteristics, float(size.groups))
+                if kind in _LIVE_GROUPS
+                else float(size.groups)
+            )
             found = replace(found, groups=groups)
         rates = self.span.rate_of(place)
         if rates is not None:

@@ -92,6 +92,8 @@ class Situation:
     """Whether the last change, of sizes or of the load, has had its full effect."""
     is_settled: bool
     """Whether what is used now is also that of a steady state."""
+    is_learnt: bool = True
+    """Whether estimates follow from measurements of all operators."""
 
 
 @value
@@ -126,10 +128,10 @@ def decide_sizes_within(
         return Usage(found.memory * corrections.memory, found.cpu * corrections.cpu, delay)
 
     danger = _find_danger(limits, seen, usage_of(seen.sizes))
-    if danger is not None and seen.is_settled:
+    if danger is not None and (seen.is_settled or not seen.is_learnt):
         # What is used says more than an average of measurements, if it is more.
         corrections = _at_least(corrections, seen.used, now)
-    if danger is None and (not seen.may_grow or seen.sizes == sizes_at(seen.bounds, 1.0)):
+    if danger is None and (not (seen.may_grow and seen.is_learnt) or seen.sizes == sizes_at(seen.bounds, 1.0)):
         return stay
     planned = limits.without_reserve()
     chosen = choose_sizes(seen.bounds, lambda sizes: usage_of(sizes).exceeds(planned) is None)
@@ -165,10 +167,10 @@ def _find_danger(limits: ResourceLimits, seen: Situation, expected: Usage) -> st
         None if limits.cpu is None else limits.cpu * DANGER,
         None if limits.delay is None else int(limits.delay * DANGER),
     )
-    if (found := expected.exceeds(danger)) is not None:
+    if seen.is_learnt and (found := expected.exceeds(danger)) is not None:
         return f"expected {found}"
     # Until a change has had its effect, what is used says little about the sizes of now.
-    used = seen.used.exceeds(danger) if seen.is_settled else None
+    used = seen.used.exceeds(danger) if seen.is_settled or not seen.is_learnt else None
     return None if used is None else f"used {used}"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from time import monotonic
 
 from tidegate.algebra.plan import Scan, walk
@@ -40,8 +41,8 @@ BUSY_SHARE, BUSY_AT_FIRST = 0.05, 1.0
 SMOOTHING = 0.3
 """Weight of a new measurement in the averages of processor time and delay."""
 
-SPAN_OF_RATES, SPAN_OF_LEARNING = 1 / 20, 1 / 4
-"""Time over which rates are measured, and over which operators are, as parts of the longest window."""
+SPAN_OF_RATES, SPAN_OF_FIRST_LEARNING, SPAN_OF_LEARNING = 1 / 20, 1 / 10, 1 / 4
+"""Time over which rates are measured, and operators while windows fill and later, as parts of the longest window."""
 
 
 class ResourceManager:
@@ -59,6 +60,9 @@ class ResourceManager:
         self._measured: frozenset[str] = frozenset()
         """Streams whose rates were measured."""
         self._graph: StageGraph | None = None
+        self._first: int | None = None
+        """Application time of the first step: until a window later, windows fill."""
+        self._is_learnt = False
         self._sizes: deque[tuple[int, int]] = deque()
         """Instants and sizes of the state, of which each is smaller than those before."""
 
@@ -67,6 +71,7 @@ class ResourceManager:
         now = _application_time(seen.watermarks)
         if now is None:
             return {}
+        self._first = now if self._first is None else self._first
         self._note_step(seen)
         if not seen.windows:
             if self._used.exceeds(seen.limits) is not None:
@@ -124,7 +129,7 @@ class ResourceManager:
         if self._graph is not None and self._graph is not graph:
             if self._knowledge is not None:
                 self._knowledge = carry_knowledge(self._knowledge, self._graph, graph)
-            self._learns_since = NO_SAMPLE
+            self._learns_since, self._is_learnt = NO_SAMPLE, False
         self._graph = graph
 
     def _know_streams(self, seen: Adaptation) -> Knowledge:
@@ -147,14 +152,14 @@ class ResourceManager:
         # The largest state of a window's length is steady when the last change had its full effect before that.
         steady_for = now - self._steadiness.changed_at
         may_grow, is_settled = steady_for >= effect, steady_for >= 2 * effect
-        self._learn_operators(seen, sizes, are_windows_full=may_grow)
+        self._learn_operators(seen, sizes, now, are_windows_full=may_grow)
         known = self._know_streams(seen)
 
         def estimate(some: Sizes) -> Usage:
             return Usage(*total_of(estimate_graph(seen.graph, known, some)))
 
         bounds = {key: each.bounds for key, each in seen.windows.items()}
-        situation = Situation(self._used, sizes, bounds, may_grow, is_settled)
+        situation = Situation(self._used, sizes, bounds, may_grow, is_settled, self._is_learnt)
         decided = decide_sizes_within(seen.limits, situation, estimate, self._corrections)
         self._corrections = decided.corrections
         if decided.shortfall is not None:
@@ -163,14 +168,22 @@ class ResourceManager:
             self._steadiness = Steadiness(estimate(decided.sizes).memory, now)
         return decided
 
-    def _learn_operators(self, seen: Adaptation, sizes: Sizes, *, are_windows_full: bool) -> None:
-        """Learn what operators give and cost; only while windows are full, because they give less while they fill."""
-        sample = _sample(seen)
-        span = span_between(self._learns_since, sample)
-        if span is None or not are_windows_full:
+    def _learn_operators(self, seen: Adaptation, sizes: Sizes, now: int, *, are_windows_full: bool) -> None:
+        """Learn what operators give and cost: while windows are full, or fill for the first time.
+
+        An operator gives less while they fill; how much less is known only if they have filled since the first step.
+        """
+        sample, known = _sample(seen), self._know_streams(seen)
+        span, effect = span_between(self._learns_since, sample), _longest_effect(seen, known)
+        assert self._first is not None
+        lasted = now - self._first
+        fills = lasted < effect
+        if span is None or not (are_windows_full or fills):
             self._learns_since = sample
-        elif span.time >= _longest_effect(seen, self._know_streams(seen)) * SPAN_OF_LEARNING:
-            self._knowledge = learn(seen.graph, self._know_streams(seen), span, sizes)
+        elif span.time >= effect * (SPAN_OF_FIRST_LEARNING if fills else SPAN_OF_LEARNING):
+            elapsed = lasted - span.time / 2 if fills else inf
+            learnt = learn(seen.graph, replace(known, elapsed=elapsed), span, sizes)
+            self._knowledge, self._is_learnt = replace(learnt, elapsed=inf), True
             self._learns_since = sample
 
     def _histories(self, seen: Adaptation, decided: SizeDecision) -> dict[str, SizeHistory]:
