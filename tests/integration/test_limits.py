@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,10 @@ def pairs_by_definition(rows: Rows, sizes: dict[str, list[tuple[int, int]]]) -> 
     )
 
 
+def has_more_files(folder: Path, number: int) -> bool:
+    return len(list(folder.glob("*"))) > number
+
+
 def run_and_kill(folder: Path, runtime: str, kills: list[int]) -> None:
     """Run the program to its end; kill it whenever some more results have been published."""
     text, out = folder / "program.sql", folder / "out"
@@ -86,7 +91,7 @@ def run_and_kill(folder: Path, runtime: str, kills: list[int]) -> None:
             *("--checkpoint", folder / "checkpoint", "--out", out),
             log=folder / "log",
         )
-        if number is not None and made.wait_until(lambda n=number: len(list((folder / "pairs").glob("*"))) > n):
+        if number is not None and made.wait_until(partial(has_more_files, folder / "pairs", number)):
             made.kill()
             continue
         assert made.wait() == 0, made.words
