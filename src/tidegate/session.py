@@ -346,7 +346,7 @@ class Session(Registration):
     def _start_run(self, job: Job, kept: str | None, where: str, on_rows: OnRows, *, once: bool) -> JobRun:
         if self.runtime == "embedded":
             job = replace(job, buckets=self.choose_buckets(where))
-            job = manage_job(job) if job.limits != NO_LIMITS else job
+            job = manage_job(job) if job.limits != NO_LIMITS or job.adjusted else job
             return EmbeddedRun(job, on_rows=on_rows, once=once, checkpoint=kept)
         warming = warm_up_in_background(job.graph)
         from tidegate.runtime.spark.runner import SparkRun, SparkSettings
@@ -354,7 +354,7 @@ class Session(Registration):
 
         check_workers(self.spark)
         job = replace(job, buckets=self.choose_buckets(where))
-        job = manage_job(job) if job.limits != NO_LIMITS else job
+        job = manage_job(job) if job.limits != NO_LIMITS or job.adjusted else job
         warming.join()
         return SparkRun(job, self.spark, SparkSettings(where, once=once), on_rows=on_rows)
 

@@ -150,7 +150,7 @@ class LiveGraph:
 
     def _make_job(self, live: LiveProgram, sources: Mapping[str, Source], buckets: int) -> Job:
         job = live.make_job(sources, buckets, self._adapt)
-        is_managed = self._adapt is None and job.limits != NO_LIMITS
+        is_managed = self._adapt is None and (job.limits != NO_LIMITS or job.adjusted)
         return manage_job(job, self._manager) if is_managed else job
 
     def _between_steps(self) -> None:

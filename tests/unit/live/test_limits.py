@@ -69,11 +69,32 @@ def test_a_limit_that_is_set_later_takes_effect_and_goes_again(folder, session):
         add_second(folder, session, second)
     assert session.progress().state_bytes < 0.55 * used
     assert max(sizes(session)) < 20
-    session.execute("SET memory_limit = none")
     session.execute(f"SET memory_limit = {used * 10}")
     for second in range(75, 120):
         add_second(folder, session, second)
     assert sizes(session) == {20}
+
+
+def test_sizes_are_the_best_again_without_limits(folder):
+    with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:
+        session.execute("SET memory_limit = '60 kB';" + stream(folder) + f"CREATE QUERY q AS {JOIN}")
+        for second in range(40):
+            add_second(folder, session, second)
+        assert max(sizes(session)) < 20
+        session.execute("SET memory_limit = none")
+        add_second(folder, session, 40)
+        assert sizes(session) == {20}
+
+
+def test_a_query_that_needs_more_than_the_size_in_force_gets_it(folder, session):
+    session.execute("SET memory_limit = '60 kB';" + stream(folder) + f"CREATE QUERY q AS {JOIN}")
+    for second in range(40):
+        add_second(folder, session, second)
+    assert max(sizes(session)) < 12
+    needs = JOIN.replace("MIN 2 SECONDS", "MIN 15 SECONDS")
+    session.execute(f"CREATE QUERY needs AS {needs} ADMIT ANYWAY")
+    add_second(folder, session, 40)
+    assert sizes(session) == {15}
 
 
 def test_a_query_that_cannot_fit_is_refused_with_the_numbers(folder, session):

@@ -70,7 +70,9 @@ class ClipOperator:
     partition_keys: ClassVar[PartitionKeys | None] = None
 
     def describe(self) -> str:
-        return f"clip to [{instant_text(self.begin)}, {instant_text(self.end)})"
+        begin = "the beginning" if self.begin <= BEGINNING else instant_text(self.begin)
+        end = "the end" if self.end >= FOREVER else instant_text(self.end)
+        return f"clip from {begin} to {end}"
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs

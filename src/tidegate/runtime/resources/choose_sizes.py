@@ -55,9 +55,19 @@ def size_at(bounds: SizeBounds, fraction: float) -> int:
     >>> [size_at(SizeBounds(1, 12, "granularity", (1, 2, 4, 12)), f) for f in (1.0, 0.9, 0.5, 0.0)]
     [1, 2, 4, 12]
     """
-    wanted = bounds.worst + fraction * (bounds.best - bounds.worst)
+    return nearest_size(bounds, bounds.worst + fraction * (bounds.best - bounds.worst))
+
+
+def nearest_size(bounds: SizeBounds, wanted: float) -> int:
+    """Return the allowed size that is nearest to a wanted one.
+
+    Examples
+    --------
+    >>> nearest_size(SizeBounds(60, 30, "range"), 20)
+    30
+    """
     if not bounds.chain:
-        return round(wanted)
+        return round(min(max(wanted, bounds.worst), bounds.best))
     at = bisect_left(bounds.chain, wanted)
     near = bounds.chain[max(at - 1, 0) : at + 1]
     return min(near, key=lambda size: (abs(size - wanted), -size))

@@ -14,6 +14,7 @@ from time import monotonic
 from tidegate.algebra.plan import Scan, walk
 from tidegate.algebra.properties.validities import validity_bound
 from tidegate.catalog.catalog import SourceStream
+from tidegate.catalog.limits import NO_LIMITS
 from tidegate.errors import TidegateWarning
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adaptation, AdjustedWindow, AdjustedWindows
@@ -22,7 +23,7 @@ from tidegate.runtime.costs.knowledge import Knowledge, know_streams
 from tidegate.runtime.costs.learn import FEWEST_ROWS, NO_SAMPLE, RunSample, learn, learn_sources, span_between
 from tidegate.runtime.figures import figures_of_operators
 from tidegate.runtime.graph_parts import carry_places
-from tidegate.runtime.resources.choose_sizes import Sizes
+from tidegate.runtime.resources.choose_sizes import Sizes, nearest_size
 from tidegate.runtime.resources.decide import (
     Corrections,
     Situation,
@@ -71,6 +72,10 @@ class ResourceManager:
         now = _application_time(seen.watermarks)
         if now is None:
             return {}
+        if forced := _forced_sizes(seen):
+            return _histories(seen, forced, "a query needs it" if seen.limits != NO_LIMITS else "there is no limit")
+        if seen.limits == NO_LIMITS:
+            return {}
         self._first = now if self._first is None else self._first
         self._note_step(seen)
         if not seen.windows:
@@ -80,7 +85,9 @@ class ResourceManager:
         began = self._clock()
         if not self._knows_rates(seen) or self._busy > BUSY_AT_FIRST + BUSY_SHARE * (began - self._began):
             return {}
-        changed = self._histories(seen, self._decide(seen, now))
+        decided = self._decide(seen, now)
+        before = {key: each.newest.size for key, each in seen.sizes.items()}
+        changed = _histories(seen, decided.changes(before), decided.reason)
         self._busy += self._clock() - began
         return changed
 
@@ -186,11 +193,21 @@ class ResourceManager:
             self._knowledge, self._is_learnt = replace(learnt, elapsed=inf), True
             self._learns_since = sample
 
-    def _histories(self, seen: Adaptation, decided: SizeDecision) -> dict[str, SizeHistory]:
-        before = {key: each.newest.size for key, each in seen.sizes.items()}
-        changes = decided.changes(before)
-        found = {key: seen.change(key, size, decided.reason) for key, size in changes.items()}
-        return {key: each for key, each in found.items() if each != seen.sizes[key]}
+
+def _forced_sizes(seen: Adaptation) -> dict[str, int]:
+    """Return sizes that must change whatever is used: those that a query does not allow, and all without limits."""
+    newest = {key: each.newest.size for key, each in seen.sizes.items()}
+    if seen.limits == NO_LIMITS:
+        wanted = {key: each.bounds.best for key, each in seen.windows.items()}
+    else:
+        wanted = {key: nearest_size(each.bounds, newest[key]) for key, each in seen.windows.items()}
+    return {key: size for key, size in wanted.items() if newest[key] != size}
+
+
+def _histories(seen: Adaptation, sizes: Sizes, reason: str) -> dict[str, SizeHistory]:
+    """Return the histories of windows that get other sizes."""
+    found = {key: seen.change(key, size, reason) for key, size in sizes.items()}
+    return {key: each for key, each in found.items() if each != seen.sizes[key]}
 
 
 def _shortfall_warning() -> TidegateWarning:
