@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.live import SteppedSparkSession
+from support.live import SteppedSession, SteppedSparkSession
 from support.stories import OpenSession, Story
 
 from tidegate.optimizer.advice import PlanAdvice
@@ -17,10 +17,10 @@ CYCLE = (
 )
 
 
-def advise(folder: Path, open_session: OpenSession | None = None) -> PlanAdvice:
+def advise(folder: Path, open_session: OpenSession) -> PlanAdvice:
     """Return the advice after three steps."""
     folder.mkdir()
-    story = Story(folder, 2, *([] if open_session is None else [open_session]))
+    story = Story(folder, 2, open_session)
     story.register(CYCLE)
     for _ in range(3):
         story.arrive("a", [(1, 0, 1), (0, 1, 1), (0, 1, 2), (0, 2, None)])
@@ -34,5 +34,5 @@ def advise(folder: Path, open_session: OpenSession | None = None) -> PlanAdvice:
 def test_both_runtimes_give_the_same_selectivities(tmp_path: Path, spark) -> None:
     on_spark = advise(tmp_path / "spark", partial(SteppedSparkSession, spark))
     assert on_spark.selectivities["x.k = y.k"] == pytest.approx((3 * 3 + 6 * 6 + 3 * 3) / 144)
-    embedded = advise(tmp_path / "embedded")
+    embedded = advise(tmp_path / "embedded", SteppedSession)
     assert on_spark.selectivities == embedded.selectivities

@@ -17,6 +17,7 @@ from tidegate.algebra.properties.validities import validity_bound
 from tidegate.expressions.nodes import Call, Column, Expression, columns_of
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.advice import PlanAdvice
+from tidegate.schema import Type
 from tidegate.values import value
 
 INSERT = 1.0
@@ -200,9 +201,14 @@ class _EqualityClass:
             return None
         return _EqualityClass(columns, [*self.measured, *other.measured])
 
-    def finish(self) -> EqualColumns:
+    def finish(self, advice: PlanAdvice) -> EqualColumns:
         columns = tuple(sorted(self.columns.items(), key=lambda item: item[0]))
-        return EqualColumns(columns, tuple(sorted(self.measured, key=lambda link: (-link[1], link[0]))))
+        measured = dict(self.measured)
+        for (one, a), (two, b) in combinations(columns, 2):
+            # An equality that follows from others may have been measured, too.
+            for share in _measured(Call("=", (a, b), Type.BOOLEAN), advice):
+                measured.setdefault(1 << one | 1 << two, share)
+        return EqualColumns(columns, tuple(sorted(measured.items(), key=lambda link: (-link[1], link[0]))))
 
 
 def _find_equal_columns(
@@ -225,7 +231,7 @@ def _find_equal_columns(
             rest.append(term)
         else:
             classes = [*(each for each in classes if each not in touched), merged]
-    return tuple(each.finish() for each in classes), rest
+    return tuple(each.finish(advice) for each in classes), rest
 
 
 def _ends_of_equality(term: Expression, leaves: Sequence[Plan]) -> tuple[tuple[int, Column], tuple[int, Column]] | None:

@@ -197,7 +197,7 @@ def test_a_query_moves_because_of_one_of_several_conditions_of_a_join(folder, bu
 @pytest.mark.usefixtures("hasty")
 def test_a_run_that_fails_ends_the_look_for_better_plans_quietly(folder, monkeypatch):
     """Rows are read in the thread of the run; without it, the watch must not raise."""
-    looks = []
+    looks: list[None] = []
     found = better_plans.queries_to_move
 
     def look(live, advise):

@@ -102,3 +102,13 @@ def test_measured_inputs_count_instead_of_the_rows_of_their_sources():
     estimates = estimate_joins(*parts_of_join(plan), advice)
     assert estimates is not None
     assert estimates.inputs == (JoinInput(100, 10), JoinInput(3.0, 4.0), JoinInput(100, 10))
+
+
+def test_measured_equalities_that_follow_from_others_count():
+    plan = join(join(stream("a"), stream("b"), equal("ak", "bk")), stream("c"), equal("bk", "ck"))
+    shares = {"ak = bk": 0.01, "bk = ck": 0.02, "ak = ck": 0.5}
+    advice = PlanAdvice(rows={"a": 100, "b": 100, "c": 100}, span=10, selectivities=shares)
+    estimates = estimate_joins(*parts_of_join(plan), advice)
+    assert estimates is not None
+    assert estimates.result_of(0b101).valid == pytest.approx(100 * 100 * 0.5)
+    assert estimates.result_of(0b111).valid == pytest.approx(100**3 * 0.5 * 0.02)

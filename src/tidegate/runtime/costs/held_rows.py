@@ -51,10 +51,11 @@ class MatchCount:
         """The share of the matches; if there are none, half of the least one."""
         return max(self.matches, 0.5) / self.combinations
 
-    @property
-    def most(self) -> float:
-        """A share that is not exceeded, except by chance."""
-        return max(self.matches, FEWEST_MATCHES) / self.combinations
+    def limit(self, share: float) -> float:
+        """Return the share within the bounds that are not passed, except by chance."""
+        return min(
+            max(share, self.matches / 4 / self.combinations), max(self.matches, FEWEST_MATCHES) / self.combinations
+        )
 
 
 def count_matches(term: Expression, inputs: Sequence[pa.RecordBatch]) -> MatchCount | None:
@@ -139,8 +140,8 @@ def sample_rows(parts: Sequence[pa.RecordBatch], seed: int, most: int = MOST_ROW
 # ---- what joins hold
 
 
-def sample_inputs(
-    graph: StageGraph, states: Mapping[int, Sequence[Chunks]], names: Collection[str]
+def sample_base_inputs(
+    graph: StageGraph, states: Mapping[int, Sequence[Chunks]], names: Collection[str], most: int = MOST_ROWS
 ) -> list[pa.RecordBatch]:
     """Return rows of each base input of joins, with those of its columns that have these names.
 
@@ -150,7 +151,7 @@ def sample_inputs(
     found: list[pa.RecordBatch] = []
     for stage in (graph.by_number[number] for number in sorted(states)):
         for parts in _find_parts(graph, stage, names, [split_by_operator(chunks) for chunks in states[stage.number]]):
-            found.append(sample_rows(parts, len(found)))
+            found.append(sample_rows(parts, len(found), most))
     return found
 
 

@@ -16,7 +16,7 @@ from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
-from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_inputs
+from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_base_inputs
 from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
 from tidegate.runtime.costs.learn import learn
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
@@ -84,7 +84,7 @@ def count_matches_of_joins(graph: StageGraph, states: StatesOfStages) -> dict[st
     known = {number: chunks for number, chunks in states.items() if number in graph.numbers}
     operators = [node.operator for number in known for node in graph.by_number[number].nodes]
     terms = [term for each in operators if isinstance(each, JoinOperator) for term in _terms_of(each)]
-    inputs = sample_inputs(graph, known, frozenset().union(*map(columns_of, terms)))
+    inputs = sample_base_inputs(graph, known, frozenset().union(*map(columns_of, terms)))
     found: dict[str, MatchCount] = {}
     for term in (*terms, *_implied_equalities(terms)):
         count = count_matches(term, inputs)
@@ -106,13 +106,21 @@ def selectivities_of_joins(
             selectivity = known.operators.get((stage.number, number), NOTHING_KNOWN).selectivity
             if not isinstance(operator, JoinOperator) or selectivity is None:
                 continue
-            texts = [list(_texts_of(term)) for term in _terms_of(operator)]
-            open_texts = [each for each in texts if each[0] not in counts or not counts[each[0]].is_certain]
-            certain = prod(found[each[0]] for each in texts if each not in open_texts)
-            for each in open_texts:
-                most = counts[each[0]].most if each[0] in counts else 1.0
-                found |= dict.fromkeys(each, min((selectivity / certain) ** (1 / len(open_texts)), most))
+            found.update(_share_results([tuple(_texts_of(term)) for term in _terms_of(operator)], selectivity, counts))
     return found
+
+
+def _share_results(
+    terms: Sequence[tuple[str, ...]], selectivity: float, counts: Mapping[str, MatchCount]
+) -> Iterator[tuple[str, float]]:
+    """Yield the shares of conditions of a join that the rows of its inputs leave open, by each of their texts."""
+    certain = [counts[texts[0]] for texts in terms if texts[0] in counts and counts[texts[0]].is_certain]
+    left = selectivity / prod(each.share for each in certain)
+    for texts in terms:
+        share, count = left ** (1 / max(len(terms) - len(certain), 1)), counts.get(texts[0])
+        if count is None or not count.is_certain:
+            limited = min(share, 1.0) if count is None else count.limit(share)
+            yield from ((text, limited) for text in texts)
 
 
 def _terms_of(join: JoinOperator) -> Iterator[Expression]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from tidegate.costs.estimates import OperatorKnowledge
 from tidegate.expressions.nodes import Call, Cast, Column, Expression
+from tidegate.physical.join.operator import JoinOperator
 from tidegate.runtime.calibration.measured_run import MeasuredRun
 from tidegate.runtime.costs.held_rows import (
     MatchCount,
     combine_rows,
     count_equal,
     count_matches,
-    sample_inputs,
+    sample_base_inputs,
     sample_rows,
 )
 from tidegate.runtime.costs.join_statistics import count_matches_of_joins, inputs_of_joins, selectivities_of_joins
+from tidegate.runtime.costs.knowledge import Knowledge
 from tidegate.runtime.costs.learn import learn
 from tidegate.schema import Type
 
@@ -75,7 +79,11 @@ def test_a_share_without_matches_is_below_that_of_one_match():
     assert MatchCount(0, 50).share == 0.01
     assert not MatchCount(9, 50).is_certain
     assert MatchCount(10, 50).is_certain
-    assert MatchCount(3, 50).most == MatchCount(10, 50).share == 0.2
+
+
+def test_few_matches_limit_a_share():
+    assert [MatchCount(4, 100).limit(share) for share in (0.0, 0.02, 0.5)] == [0.01, 0.02, 0.1]
+    assert MatchCount(0, 100).limit(0.0) == 0.0
 
 
 def test_large_inputs_are_sampled():
@@ -152,7 +160,7 @@ def test_only_inputs_that_are_no_joins_count():
     """Rows of `a` and `b` that match are held by the second join, too."""
     run = run_join("a.k = b.k AND b.v = c.k", ROWS)
     states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
-    inputs = sample_inputs(run.job.graph, states, {"a.k", "b.k", "b.v", "c.k"})
+    inputs = sample_base_inputs(run.job.graph, states, {"a.k", "b.k", "b.v", "c.k"})
     assert sorted((tuple(each.schema.names), each.num_rows) for each in inputs) == [
         (("a.k",), 4),
         (("b.k", "b.v"), 4),
@@ -160,22 +168,35 @@ def test_only_inputs_that_are_no_joins_count():
     ]
 
 
+def test_samples_of_base_inputs_do_not_depend_on_each_other():
+    """Each value is once in each input, and runs are sorted by hash: equal places have equal values."""
+    each = rows_of(range(20_000), [0] * 20_000)
+    run = run_join("a.k = b.k AND b.k = c.k", dict.fromkeys("abc", each))
+    states = {number: [version.chunks] for (number, _), version in run.engine.state.items()}
+    inputs = sample_base_inputs(run.job.graph, states, {"a.k", "b.k", "c.k"}, 5_000)
+    assert [found.num_rows for found in inputs] == [5_000] * 3
+    for one, two in combinations(inputs, 2):
+        assert count_equal(one.column(0), two.column(0)) / 5_000**2 == pytest.approx(1 / 20_000, rel=0.2)
+
+
 def test_conditions_with_few_matches_share_what_the_others_leave_of_the_results():
-    """The second join gives one result of 20 million pairs; one of its conditions holds for half of the pairs."""
-    many = 200
-    a = rows_of([*range(many)], [0] * many)
-    b = rows_of([*range(many)], [0] * many)
-    c = rows_of([0] + [-1] * (many - 1), [0, 1] * (many // 2))
-    run = run_join("a.k = b.k AND b.k = c.k AND a.v = c.v", {"a": a, "b": b, "c": c})
-    before = run.sample()
-    later = [each.set_column(2, "at", pa.array(np.arange(many) + SECOND)) for each in (a, b, c)]
-    run.step(dict(zip("abc", later, strict=True)))
-    graph, counts = run.job.graph, counts_of(run)
-    found = selectivities_of_joins(graph, learn(graph, run.know(), run.span_since(before), {}), counts)
-    assert counts["a.v = c.v"].is_certain
+    graph = run_join("a.k = b.k AND b.v = c.k AND a.v = c.v", ROWS).job.graph
+    places = [
+        (stage.number, number)
+        for stage in graph.stages
+        for number, node in enumerate(stage.nodes)
+        if isinstance(node.operator, JoinOperator)
+    ]
+    known = Knowledge(operators=dict(zip(places, map(OperatorKnowledge, (0.3, 0.02)), strict=True)))
+    by_results = selectivities_of_joins(graph, known)
+    assert by_results["a.k = b.k"] == 0.3
+    assert by_results["a.v = c.v"] == by_results["c.k = b.v"] == pytest.approx(0.02**0.5)
+    counts = {text: MatchCount(50, 100) for text in ("a.v = c.v", "c.v = a.v")}
+    found = selectivities_of_joins(graph, known, counts)
     assert found["a.v = c.v"] == found["c.v = a.v"] == 0.5
-    assert not counts["b.k = c.k"].is_certain or found["b.k = c.k"] == counts["b.k = c.k"].share
-    assert found["b.k = c.k"] == found["c.k = b.k"] <= counts["b.k = c.k"].most
+    assert found["b.v = c.k"] == found["c.k = b.v"] == pytest.approx(0.02 / 0.5)
+    few = {**counts, "b.v = c.k": MatchCount(0, 1_000), "c.k = b.v": MatchCount(0, 1_000)}
+    assert selectivities_of_joins(graph, known, few)["b.v = c.k"] == 0.01
 
 
 def test_inputs_have_their_rows_after_filters_and_aggregates():
