@@ -206,7 +206,7 @@ class _EqualityClass:
         measured = dict(self.measured)
         for (one, a), (two, b) in combinations(columns, 2):
             # An equality that follows from others may have been measured, too.
-            for share in _measured(Call("=", (a, b), Type.BOOLEAN), advice):
+            for share in _find_measured(Call("=", (a, b), Type.BOOLEAN), advice):
                 measured.setdefault(1 << one | 1 << two, share)
         return EqualColumns(columns, tuple(sorted(measured.items(), key=lambda link: (-link[1], link[0]))))
 
