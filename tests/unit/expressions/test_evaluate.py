@@ -490,3 +490,9 @@ def test_a_long_column_without_failures_has_no_errors():
     values = pa.array(range(1000), pa.int32())
     result = evaluate(Call("+", (x, lit(1)), Type.INT), pa.RecordBatch.from_pydict({"x": values}), 1000)
     assert result.errors is None
+
+
+def test_a_nan_is_in_a_list_with_nan_whatever_its_bits():
+    product = of("*", lit(0.0), Column("x", Type.DOUBLE))  # of an infinity: NaN, with its sign bit on some machines
+    assert run(InList(product, (lit(NAN), lit(1.0))), x=[INF, -INF, NAN, -NAN, 1.0]) == [True, True, True, True, False]
+    assert run(InList(product, (lit(1.0),)), x=[INF, 1.0]) == [False, False]

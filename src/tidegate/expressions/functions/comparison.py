@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -76,8 +77,10 @@ def is_in(value: pa.Array, options: Sequence[Any], type_: Type) -> pa.Array:
     """Return whether the value is one of the options, in SQL's three-valued logic."""
     known = [o for o in options if o is not None]
     if type_.is_floating:
-        known += [-o for o in known if o == 0]  # Arrow's set distinguishes the two zeros
+        known += [-o for o in known if o == 0]  # Arrow's set distinguishes the two zeros, and NaNs by their bits
     found = pc.is_in(value, value_set=pa.array(known, type_.arrow))
+    if type_.is_floating and any(map(math.isnan, known)):
+        found = pc.or_(found, pc.fill_null(pc.is_nan(value), False))  # noqa: FBT003
     unknown = pa.scalar(None, pa.bool_())
     if None in options:
         found = pc.if_else(found, found, unknown)
