@@ -38,7 +38,9 @@ def _estimate_alert(operator: ThresholdAlertOperator, inputs: Sequence[Flow], co
     others, so there are as many combinations as the sum over members of its rate times the rows of the others.
     """
     times = [_time_kept(operator, which, inputs) for which in range(len(inputs))]
-    rows = [flow.rate * min(time, context.elapsed) * context.share_kept() for flow, time in zip(inputs, times, strict=True)]
+    rows = [
+        flow.rate * min(time, context.elapsed) * context.share_kept() for flow, time in zip(inputs, times, strict=True)
+    ]
     combinations = 0.0
     for plan in operator.plans:
         members = plan.alert.members

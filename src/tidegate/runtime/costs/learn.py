@@ -144,7 +144,7 @@ def measure_work(graph: StageGraph, known: Knowledge, span: RunSpan) -> list[Mea
     """Return the estimated work of all operators, with the seconds that they took."""
     learner = _Learner(known, span, {})
     found = walk_estimates(graph, known, learner.estimate)
-    measured = ((each.work, span.seconds_of(place)) for place, each in found)
+    measured = ((known.count_buckets(each.work), span.seconds_of(place)) for place, each in found)
     return [MeasuredWork(work, seconds) for work, seconds in measured if seconds]
 
 
@@ -200,7 +200,11 @@ class _Learner:
         found = context.known
         if size.groups and inputs:
             kind = estimate_operator(operator, inputs, context).work.kind
-            groups = count_groups(inputs[0].characteristics, float(size.groups)) if kind in _LIVE_GROUPS else float(size.groups)
+            groups = (
+                count_groups(inputs[0].characteristics, float(size.groups))
+                if kind in _LIVE_GROUPS
+                else float(size.groups)
+            )
             found = replace(found, groups=groups)
         rates = self.span.rate_of(place)
         if rates is not None:

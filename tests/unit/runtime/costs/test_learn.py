@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tidegate.costs.characteristics import Characteristics
-from tidegate.costs.estimates import SECOND, Flow, Prices, Work
+from tidegate.costs.estimates import SECOND, Prices, Work
 from tidegate.language.bind.program import bind
 from tidegate.physical.aggregate.cost import count_groups, live_groups
 from tidegate.runtime.calibration.calibrate import STREAMS, measure_query
