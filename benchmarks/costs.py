@@ -63,7 +63,10 @@ class Choice:
     seed: int = Mix(1).seed
 
 
-def measure(quick: bool, choice: Choice = Choice()) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+USUAL = Choice()
+
+
+def measure(quick: bool, choice: Choice = USUAL) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     size = QUICK if quick else FULL
     say("calibrating")
     prices = fit_prices(each for _, found in calibrate(size.rows) for each in found)

@@ -26,6 +26,8 @@ class Mix:
     shortest: int = MINUTE
     longest: int = 30 * MINUTE
     seed: int = 24
+    adapts: bool = False
+    """Whether windows may shrink to the shortest one, and granules may become ten times as coarse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,22 @@ class MixWriter:
         rate = self.rates[stream] / MINUTE
         while rate * size > 600.0:
             size //= 2
-        text = f"SELECT k50, k100, k200, v FROM s{stream} WINDOW(RANGE {size // 1000} MILLISECONDS)"
+        text = f"SELECT k50, k100, k200, v FROM s{stream} WINDOW(RANGE {self._range(size // 1000)})"
         return Part(text, rate * size)
+
+    def _range(self, size: int) -> str:
+        shortest = self.mix.shortest // 1000
+        if not self.mix.adapts or size <= shortest:
+            return f"{size} MILLISECONDS"
+        return f"MIN {shortest} MILLISECONDS, MAX {size} MILLISECONDS"
 
     def aggregate(self) -> Part:
         """A count over granules; its columns are those of a join, computed from the count."""
         part = self.window()
         granule = int(np.exp(self.random.uniform(np.log(1), np.log(10_000))))
-        inner = f"SELECT COUNT(*) AS n FROM ({part.text}) GRANULARITY({granule} MILLISECONDS)"
+        finest = f"{granule} MILLISECONDS"
+        granules = f"COARSEST {10 * granule} MILLISECONDS, FINEST {finest}" if self.mix.adapts else finest
+        inner = f"SELECT COUNT(*) AS n FROM ({part.text}) GRANULARITY({granules})"
         text = (
             "SELECT CAST(n % 50 AS INT) AS k50, CAST(n % 100 AS INT) AS k100, CAST(n % 200 AS INT) AS k200, "
             f"n / 600.0 AS v FROM ({inner})"

@@ -57,7 +57,12 @@ class Knowledge:
 
     def seconds_of(self, place: Place, work: Work) -> float:
         """Return the processor seconds of an operator in a second of application time."""
-        return self.prices.get(work.kind, USUAL_PRICES).seconds_of(work) * self.factors.get(place, 1.0)
+        priced = self.prices.get(work.kind, USUAL_PRICES).seconds_of(self.count_buckets(work))
+        return priced * self.factors.get(place, 1.0)
+
+    def count_buckets(self, work: Work) -> Work:
+        """Return the work of an operator in all buckets: its rows are spread, but each bucket has a step of its own."""
+        return replace(work, steps=work.steps * self.buckets)
 
 
 def know_streams(streams: Mapping[str, SourceStream], runs: Iterable[Progress] = (), buckets: int = 1) -> Knowledge:

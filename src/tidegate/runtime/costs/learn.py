@@ -144,7 +144,7 @@ def measure_work(graph: StageGraph, known: Knowledge, span: RunSpan) -> list[Mea
     """Return the estimated work of all operators, with the seconds that they took."""
     learner = _Learner(known, span, {})
     found = walk_estimates(graph, known, learner.estimate)
-    measured = ((each.work, span.seconds_of(place)) for place, each in found)
+    measured = ((known.count_buckets(each.work), span.seconds_of(place)) for place, each in found)
     return [MeasuredWork(work, seconds) for work, seconds in measured if seconds]
 
 

@@ -91,6 +91,14 @@ class ResourceManager:
         self._busy += self._clock() - began
         return changed
 
+    def estimate(self, graph: StageGraph, sizes: Sizes) -> Usage:
+        """Return what a graph that runs would need with some sizes, by what was learnt of it."""
+        return self._correct(total_of(estimate_graph(graph, self._knowledge or Knowledge(), sizes)))
+
+    def _correct(self, needed: tuple[float, float]) -> Usage:
+        size, seconds = needed
+        return Usage(size * self._corrections.memory, seconds * self._corrections.cpu)
+
     def least_usage(
         self, graph: StageGraph, streams: Mapping[str, SourceStream], windows: AdjustedWindows
     ) -> Usage | None:
@@ -100,8 +108,7 @@ class ResourceManager:
             return None
         known = carry_knowledge(self._knowledge, self._graph, graph)
         sizes = {key: each.bounds.worst for key, each in windows.items()}
-        size, seconds = total_of(estimate_graph(graph, known, sizes))
-        return Usage(size * self._corrections.memory, seconds * self._corrections.cpu)
+        return self._correct(total_of(estimate_graph(graph, known, sizes)))
 
     def _note_step(self, seen: Adaptation) -> None:
         """Update the rates of sources, and the averages of what steps use."""

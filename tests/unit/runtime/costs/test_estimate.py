@@ -13,7 +13,7 @@ import pytest
 from support.paths import ROOT
 
 from tidegate.costs.characteristics import Characteristics
-from tidegate.costs.estimates import SECOND, CostContext, Flow
+from tidegate.costs.estimates import SECOND, CostContext, Flow, Prices, Work
 from tidegate.language.bind.program import bind
 from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.relation.view import ViewOperator
@@ -243,6 +243,12 @@ def test_a_query_over_a_table_keeps_no_rows_of_the_stream():
     always = Flow(Characteristics(2.0**62 / 50, 2.0**62), Characteristics(2.0**62 / 50, 2.0**62), mark=-(2.0**62))
     found = estimate_graph(graph, Knowledge({"limits": always, "a": Flow.of(Characteristics(1_000.0, 1.0))}))
     assert max(each.rows for each in found.values()) == pytest.approx(100, rel=0.1)
+
+
+def test_each_bucket_has_steps_of_its_own():
+    place, work = (0, 0), Work("filter", steps=1e-6, rows_in=1e-3, rows_out=1e-3)
+    known = [Knowledge(prices={"filter": Prices(1e-3, 1e-6, 0.0)}, buckets=each) for each in (1, 4)]
+    assert [each.seconds_of(place, work) for each in known] == pytest.approx([2e-3, 5e-3])
 
 
 def test_an_adjusted_size_replaces_that_of_the_operator():
