@@ -33,6 +33,7 @@ from tidegate.physical.lower import lower
 from tidegate.runtime.adaptation import Adapt, adjusted_windows
 from tidegate.runtime.cut_stages import cut_into_stages
 from tidegate.runtime.job import Job
+from tidegate.runtime.sampling import manage_samples
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.time import FOREVER
 
@@ -175,7 +176,7 @@ def compile_job(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
     job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
-    return replace(job, adapt=manage_resources(program.catalog.limits, buckets))
+    return replace(job, adapt=manage_samples(adjusted, manage_resources(program.catalog.limits, buckets)))
 
 
 def manage_resources(limits: ResourceLimits, buckets: int, running: Adapt | None = None) -> Adapt | None:
