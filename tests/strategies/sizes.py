@@ -131,7 +131,7 @@ def adaptable_in(plan: Plan) -> list[Adaptable]:
 def histories(draw: DrawFn, bounds: SizeBounds, *, most: int = 4) -> SizeHistory:
     """Any history within bounds; it begins with the best size, and granules become finer at their multiples only."""
     history = SizeHistory.of(bounds.best)
-    allowed = list(bounds.chain) or _some_sizes(bounds)
+    allowed = some_sizes(bounds)
     instants = draw(st.lists(st.integers(-1, LATEST + 2), max_size=most, unique=True))
     for instant in sorted(instants):
         size, newest = draw(st.sampled_from(allowed)), history.newest
@@ -140,8 +140,11 @@ def histories(draw: DrawFn, bounds: SizeBounds, *, most: int = 4) -> SizeHistory
     return history
 
 
-def _some_sizes(bounds: SizeBounds) -> list[int]:
-    return [EVERY_ROW, 500_000, 200_000] if bounds.kind == "rate" else list(range(bounds.worst, bounds.best + 1))
+def some_sizes(bounds: SizeBounds) -> list[int]:
+    """Sizes within bounds: all of them, but a few rates."""
+    if bounds.kind == "rate":
+        return [EVERY_ROW, 500_000, 200_000]
+    return list(bounds.chain or range(bounds.worst, bounds.best + 1))
 
 
 def reference_sizes(found: Iterable[tuple[Plan, SizeHistory]]) -> dict[Plan, list[tuple[int, int]]]:

@@ -23,8 +23,8 @@ class SheddingSummary:
     utility: estimated share of the utility of all results
     dropped: number of rows dropped
     budget: maximum number of comparisons in a step
-    rate: share of the rows that a sample keeps
     history: earlier shares of comparisons, by step, or rates, by the time of rows
+    rate: share of the rows that a sample keeps
     """
 
     query: str
@@ -35,8 +35,8 @@ class SheddingSummary:
     utility: str = ""
     dropped: str = ""
     budget: str = ""
-    rate: str = ""
     history: str = ""
+    rate: str = ""
 
 
 COLUMNS = tuple(field.name for field in fields(SheddingSummary))

@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import Job, QueryState
 from tidegate.runtime.moved_states import NOTHING_HELD, HeldElements
 from tidegate.runtime.outputs import query_schema
+from tidegate.runtime.sampling import manage_samples
 from tidegate.runtime.state import StateStore
 from tidegate.session import Session
 
@@ -142,7 +144,8 @@ class LiveGraph:
     def _make_job(self, live: LiveProgram, buckets: int) -> Job:
         """Return the job of a program; its resource manager stays, because it knows what operators cost."""
         self._manager = manage_resources(live.catalog.limits, buckets, self._manager)
-        return live.make_job(self._sources, buckets, self._adapt or self._manager)
+        job = live.make_job(self._sources, buckets, self._adapt)
+        return job if self._adapt else replace(job, adapt=manage_samples(job.adjusted, self._manager))
 
     def _between_steps(self) -> None:
         """Apply the changes that wait, and end phases that are over; in the thread of the run."""

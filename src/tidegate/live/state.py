@@ -36,7 +36,6 @@ from tidegate.runtime.live_run import RunMoment
 from tidegate.runtime.live_stages import LivePlan, cut_live_stages, stage_keys
 from tidegate.runtime.moved_states import HeldElements, write_states
 from tidegate.runtime.program_differences import describe_differences
-from tidegate.runtime.sampling import manage_samples
 from tidegate.runtime.state import StateStore
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING, FOREVER
@@ -166,7 +165,7 @@ class LiveProgram:
         known = [(query, compiled) for query, compiled in phases if compiled.is_adaptable]
         adjusted = adjusted_windows([(q, c.optimized) for q, c in known], [(q, c.given) for q, c in known])
         job = Job(graph, opened, self.sinks(), buckets, IDENTITY, is_live=True, endings=endings)
-        return replace(job, adjusted=adjusted, adapt=manage_samples(adjusted, adapt))
+        return replace(job, adjusted=adjusted, adapt=adapt)
 
     def with_states(self, store: StateStore, job: Job, held: HeldElements) -> LiveProgram:
         """Write the states of new stages that hold elements from their beginning; return the program that has them."""

@@ -18,8 +18,8 @@ from tidegate.values import value
 SHRINK, GROW = 0.9, 1.2
 """A rate changes only if it becomes less or more than these multiples of itself, or if all rows can be kept."""
 
-FASTEST_GROWTH = 2.0
-"""Greatest factor by which a rate grows after one step."""
+FASTEST_FALL, FASTEST_GROWTH = 0.25, 2.0
+"""Least and greatest factor by which a rate changes after one step."""
 
 
 @value
@@ -114,7 +114,8 @@ def next_rate(pace: SamplePace, target: float, arrived: int, rate: int) -> int:
     rows = pace.rows_in(target)
     if rows is None or not arrived:
         return rate
-    wanted = min(max(rows / arrived * EVERY_ROW, LEAST_RATE), FASTEST_GROWTH * rate, EVERY_ROW)
+    lowest, highest = max(FASTEST_FALL * rate, LEAST_RATE), min(FASTEST_GROWTH * rate, EVERY_ROW)
+    wanted = min(max(rows / arrived * EVERY_ROW, lowest), highest)
     is_clear = wanted < SHRINK * rate or wanted > GROW * rate or wanted == EVERY_ROW
     return round(wanted) if is_clear else rate
 

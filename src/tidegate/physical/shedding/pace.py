@@ -23,7 +23,7 @@ _COMPARING = 0.2
 _ENOUGH = 0.05
 """Share of the target time above which comparing has full weight in the cost. Shorter times have less."""
 
-_ALIKE = 0.1
+ALIKE = 0.1
 """Relative difference in rows below which steps say little about the cost of a row."""
 
 
@@ -71,7 +71,7 @@ class StepPace:
         """
         other = min(max(seconds - slowest, 0.0), target)
         if self.steps:
-            other = min(other, 3.0 * self.expected_overhead(rows) + _ALIKE * target)
+            other = min(other, 3.0 * self.expected_overhead(rows) + ALIKE * target)
         return replace(
             self._with_new_cost(target, units, comparing),
             steps=FADING * self.steps + 1.0,
@@ -93,10 +93,12 @@ class StepPace:
         return replace(self, cost=cost, spent=spent, units=before)
 
 
-def fit_line(steps: float, rows: float, seconds: float, squares: float, products: float) -> tuple[float, float]:
+def fit_line(
+    steps: float, rows: float, seconds: float, squares: float, products: float, usual: float | None = None
+) -> tuple[float, float]:
     """Return the fixed seconds of steps and those per row, from sums over steps: least squares, both not negative.
 
-    While all steps have about as many rows, half of the time counts as fixed.
+    While all steps have about as many rows, a row takes the `usual` time. Without one, half of the time is fixed.
     """
     if not steps:
         return 0.0, 0.0
@@ -104,7 +106,7 @@ def fit_line(steps: float, rows: float, seconds: float, squares: float, products
     if rows <= 0 or seconds <= 0:
         return max(seconds, 0.0), 0.0
     spread, common = squares / steps - rows * rows, products / steps - rows * seconds
-    doubt, usual = (_ALIKE * rows) ** 2, 0.5 * seconds / rows
+    doubt, usual = (ALIKE * rows) ** 2, 0.5 * seconds / rows if usual is None else usual
     slope = (common + doubt * usual) / (max(spread, 0.0) + doubt)
     slope = min(max(slope, 0.0), seconds / rows)
     return seconds - slope * rows, slope

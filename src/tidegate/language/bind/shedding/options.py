@@ -71,7 +71,10 @@ def _refuse_options_of_others(given: Sequence[QueryOption], policy: Policy) -> N
 def _refuse_idle(option: QueryOption) -> None:
     if not is_same_name(option.name.text, "shedding"):
         message = f"{option.name.text} has no effect while shedding is off"
-        hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; or remove the option"
+        policy = "sample" if is_same_name(option.name.text, "sample") else "on"
+        hint = (
+            f"write WITH (shedding = {policy}, …), or SET shedding = {policy} before all queries; or remove the option"
+        )
         raise QueryError("Q126", message, option.span, hint=hint)
 
 
