@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tidegate.physical.shedding.pace import ALIKE, FADING, LEAST, ROOM, fit_line
 
 _SURPRISE = 1.5
-"""Ratio of the measured to the expected time of a step above which, or below its inverse, earlier steps are forgotten."""
+"""Ratio of the measured to the expected time of a step, or its inverse, above which earlier steps are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
