@@ -43,7 +43,7 @@ from tidegate.runtime.quality import QUALITY
 from tidegate.runtime.resources.managed_job import manage_job
 from tidegate.runtime.results import Results
 from tidegate.runtime.running_query import OnWarnings, RunningQuery
-from tidegate.runtime.shedding import SHEDDING, shedding_of_runs
+from tidegate.runtime.shedding import SHEDDING, shedding_of_runs, summarize_samples
 from tidegate.runtime.threads import core_count
 from tidegate.runtime.warm import warm_up, warm_up_in_background
 from tidegate.time import TimeFormat, TimeUnit, parse_duration
@@ -200,6 +200,7 @@ class Session(Registration):
         """Return the answers to the commands of a bound program; see `ask`."""
         control = [running.progress().control for running in self._running]
         findings, shed = findings_of_runs(control), shedding_of_runs(control)
+        shed += summarize_samples(running.progress().samples for running in self._running)
         return answer_commands(program, findings, shed, measure=self.measure, runs=self.about_runs())
 
     def about_runs(self) -> AboutRuns:

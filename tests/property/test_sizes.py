@@ -13,7 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import elements_of, relations_of
-from strategies.sizes import adaptable_in, histories, plans_over_adaptable, reference_sizes, two_streams
+from strategies.sizes import adaptable_in, histories, plans_over_adaptable, reference_sizes, some_sizes, two_streams
 from strategies.streams import Delivery, Streams, deliveries
 from support.examples import examples
 from support.harness import TIME, job_of, rows_of
@@ -136,8 +136,7 @@ def test_sizes_decided_after_each_step_are_exact_whatever_the_cuts(data):
     def decide(adaptation: Adaptation):
         chosen = {}
         for key, window in windows.items():
-            bounds = window.bounds
-            allowed = list(bounds.chain) or list(range(bounds.worst, bounds.best + 1))
+            allowed = some_sizes(window.bounds)
             if data.draw(st.booleans()):
                 chosen[key] = adaptation.change(key, data.draw(st.sampled_from(allowed)))
         return chosen
@@ -170,4 +169,4 @@ def test_all_adaptable_operators_occur_in_the_plans_that_are_drawn():
         kinds.update(type(node).__name__ for each in walk(plan) for node in adaptable_in(each))
 
     look()
-    assert kinds == {"Window", "CountWindow", "Granularity"}
+    assert kinds == {"Window", "CountWindow", "Granularity", "Sample"}

@@ -15,6 +15,7 @@ from tidegate.algebra.plan import (
     Join,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -82,7 +83,7 @@ def granule(plan: Plan) -> int:
 def has_own_times(plan: Plan) -> bool:
     """Whether elements of the plan have a time of their own: each comes from one element, or pair, of its inputs."""
     match plan:
-        case Scan() | Window() | CountWindow() | Split(length=1) | Stamp() | Changes():
+        case Scan() | Window() | CountWindow() | Split(length=1) | Stamp() | Sample() | Changes():
             return True
         case SemiJoin():
             return has_own_times(plan.left)

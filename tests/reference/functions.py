@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 from reference.sets import SETS
@@ -89,6 +90,7 @@ PLAIN: dict[str, Callable[..., object]] = {
     "negate": lambda a: -a,
     "abs": abs,
     "sqrt": math.sqrt,
+    "round": lambda x: math.copysign(math.floor(abs(Fraction(x)) + Fraction(1, 2)), x) if math.isfinite(x) else x,
     "ln": math.log,
     "exp": math.exp,
     "upper": str.upper,

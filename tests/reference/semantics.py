@@ -18,10 +18,11 @@ from reference.changes import granule, is_chronon
 from reference.expressions import evaluate, junction, key_terms, together
 from reference.many_one import combined_along_edges
 from reference.members import Elements, Member, Outcome, Raw, Sizes, failed, without_identity
+from reference.sampling import MILLION, is_kept
 from reference.similarity import are_alike
 from reference.totals import range_alarms, total_alarms
 from reference.values import Failed, Row, fit
-from reference.windows import changed, coarsened, counted, windowed
+from reference.windows import changed, coarsened, counted, size_at, windowed
 from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
@@ -36,6 +37,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -159,6 +161,8 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(_cut_anew(plan, history.members(plan.source, instant), instant), [])
         case Stamp():
             return Outcome(_stamped(plan, history.members(plan.source, instant), instant), [])
+        case Sample():
+            return Outcome(_sampled(plan, history, instant), [])
         case Limit():
             return Outcome(limited(plan, history.members(plan.source, instant)), [])
         case Filter():
@@ -218,8 +222,16 @@ def _stamped(plan: Stamp, members: list[Member], instant: int) -> list[Member]:
     return [Member((at, *m.lineage), (*m.values, at), at) for m in members]
 
 
+def _sampled(plan: Sample, history: Memory, instant: int) -> list[Member]:
+    """The rows that are kept by the rate in force at their start; without a history, an adaptable sample keeps all."""
+    rated = [(m, plan.rate or size_at(plan, history, m.start, MILLION)) for m in history.members(plan.source, instant)]
+    return [
+        Member(m.lineage, (*m.values, MILLION / rate), m.start) for m, rate in rated if is_kept(m.values, m.start, rate)
+    ]
+
+
 def _is_source(plan: Plan) -> bool:
-    return isinstance(plan, Scan) or (isinstance(plan, Filter | Map | Stamp) and _is_source(plan.source))
+    return isinstance(plan, Scan) or (isinstance(plan, Filter | Map | Stamp | Sample) and _is_source(plan.source))
 
 
 def _filtered(plan: Filter, members: list[Member]) -> Outcome:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from reference.changes import has_own_times, is_finite
+from reference.changes import has_own_times, is_chronon, is_finite
 
 from strategies.calls import FUNCTIONS, draw_call
 from strategies.expressions import COMPARISONS, draw_expression, draw_literal, widened
@@ -26,6 +26,7 @@ from tidegate.algebra.plan import (
     Order,
     Output,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -55,7 +56,7 @@ __all__ = [
 MOST_SCANS = 3
 
 UNARY = (
-    *("count_window", "changes", "aggregate", "granularity", "limit", "coalesce", "split"),
+    *("count_window", "changes", "aggregate", "granularity", "limit", "coalesce", "split", "sample"),
     *("validity_window", "aggregate", "distinct", "map", "window", "filter"),
 )
 BINARY = ("set_operation", "semi_join", "join", "union", "set_operation", "join")
@@ -106,13 +107,16 @@ class _Drawing:
 
     def leaf(self) -> Plan:
         """A scan, often in a window, whose columns have names of their own."""
+        scan: Plan = self.scan()
+        if is_chronon(scan) and self.draw(st.integers(0, 3)) < 3:
+            scan = self.windowed(scan)
+        return self.renamed(scan)
+
+    def scan(self) -> Scan:
         self.scans += 1
         stream = self.draw(st.sampled_from(sorted(self.source.schemas)))
         validity = self.source.validities[stream] if isinstance(self.source, Sources) else Validity.INSTANT
-        scan: Plan = Scan(stream, self.source.schemas[stream], validity=validity)
-        if validity is Validity.INSTANT and self.draw(st.integers(0, 3)) < 3:
-            scan = self.windowed(scan)
-        return self.renamed(scan)
+        return Scan(stream, self.source.schemas[stream], validity=validity)
 
     def renamed(self, plan: Plan) -> Plan:
         prefix = self.fresh("t")
@@ -144,6 +148,14 @@ class _Drawing:
 
     def granularity(self, depth: int) -> Plan:
         return Granularity(self.plan(depth), self.draw(st.sampled_from([2, 3, 4, 1])))
+
+    def sample(self, _depth: int) -> Plan:
+        """A sample of a source, some of whose rows a filter may have left out."""
+        source = self.scan()
+        read = self.draw(st.sampled_from(list(source.schema)))
+        missing = Call("is_null", (Column(read.name, read.type),), Type.BOOLEAN)
+        below: Plan = Filter(source, Call("not", (missing,), Type.BOOLEAN)) if self.draw(st.booleans()) else source
+        return self.renamed(Sample(below, self.fresh("weight"), self.draw(st.sampled_from([200_000, 500_000, 10**6]))))
 
     def split(self, depth: int) -> Plan:
         source = self.plan(depth)

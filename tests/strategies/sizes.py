@@ -10,6 +10,7 @@ from hypothesis.strategies import DrawFn
 from strategies.streams import Streams
 from tidegate.algebra.adaptable import Adaptable, is_adaptable
 from tidegate.algebra.plan import (
+    EVERY_ROW,
     Aggregate,
     AggregateCall,
     CountWindow,
@@ -22,6 +23,7 @@ from tidegate.algebra.plan import (
     Order,
     Output,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -30,7 +32,7 @@ from tidegate.algebra.plan import (
     Window,
     walk,
 )
-from tidegate.expressions.nodes import TRUE, Call, Column, Literal
+from tidegate.expressions.nodes import TRUE, Call, Case, Cast, Column, Expression, Literal
 from tidegate.optimizer.quality import SizeBounds
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.schema import Schema, Type
@@ -59,6 +61,8 @@ def two_streams(draw: DrawFn) -> Streams:
 def adaptable_plans(draw: DrawFn, name: str = "s0") -> Plan:
     """A window or granularity with a range of sizes over a stream, or several of them above each other."""
     plan: Plan = Scan(name, COLUMNS)
+    if draw(st.integers(0, 3)) == 0:
+        plan = columns_of_sample(Sample(plan, "weight"))
     if draw(st.booleans()):
         plan = Filter(plan, Call("=", (K, Literal(0, Type.INT)), Type.BOOLEAN))
     if draw(st.integers(0, 5)) == 0:
@@ -78,6 +82,16 @@ def adaptable_plans(draw: DrawFn, name: str = "s0") -> Plan:
         size = draw(st.sampled_from([1, 2])) * (plan.size if isinstance(plan, Granularity) else 1)
         plan = Granularity(plan, size, coarsest=size * draw(st.sampled_from([2, 3, 4, 5])))
     return plan
+
+
+def columns_of_sample(sample: Sample) -> Plan:
+    """The sample, whose rows are worth what they stand for, with the columns of its source."""
+    weighed = Case(((Call("=", (K, Literal(0, Type.INT)), Type.BOOLEAN), A),), _rounded("weight"), Type.INT)
+    return Map(sample, (Output("k", K), Output("a", weighed)))
+
+
+def _rounded(name: str) -> Expression:
+    return Cast(Column(name, Type.DOUBLE), Type.INT)
 
 
 @st.composite
@@ -112,20 +126,27 @@ def plans_over_adaptable(draw: DrawFn) -> Plan:
 def adaptable_in(plan: Plan) -> list[Adaptable]:
     """The adaptable operators of a plan, each once."""
     found = [node for node in walk(plan) if is_adaptable(node)]
-    return [node for node in dict.fromkeys(found) if isinstance(node, Window | CountWindow | Granularity)]
+    return [node for node in dict.fromkeys(found) if isinstance(node, Adaptable)]
 
 
 @st.composite
 def histories(draw: DrawFn, bounds: SizeBounds, *, most: int = 4) -> SizeHistory:
     """Any history within bounds; it begins with the best size, and granules become finer at their multiples only."""
     history = SizeHistory.of(bounds.best)
-    allowed = list(bounds.chain) or list(range(bounds.worst, bounds.best + 1))
+    allowed = some_sizes(bounds)
     instants = draw(st.lists(st.integers(0, LATEST + 1), max_size=most, unique=True))
     for instant in sorted(instants):
         size, newest = draw(st.sampled_from(allowed)), history.newest
         if not (bounds.chain and size < newest.size and instant % newest.size):
             history = history.changed(instant, size)
     return history
+
+
+def some_sizes(bounds: SizeBounds) -> list[int]:
+    """Sizes within bounds: all of them, but a few rates."""
+    if bounds.kind == "rate":
+        return [EVERY_ROW, 500_000, 200_000]
+    return list(bounds.chain or range(bounds.worst, bounds.best + 1))
 
 
 def reference_sizes(found: Iterable[tuple[Plan, SizeHistory]]) -> dict[Plan, list[tuple[int, int]]]:

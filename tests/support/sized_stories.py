@@ -12,8 +12,8 @@ from reference.members import Sizes
 
 from support.live import Row, SteppedSession
 from support.stories import DELAY, FAR, Story
-from tidegate.algebra.adaptable import is_adaptable
-from tidegate.algebra.plan import CountWindow, Granularity, Plan, Window, walk
+from tidegate.algebra.adaptable import Adaptable, is_adaptable
+from tidegate.algebra.plan import Plan, walk
 from tidegate.optimizer.quality import SizeBounds
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adapt, Adaptation, AdjustedWindow
@@ -28,6 +28,8 @@ QUERIES = (
     """SELECT k, CAST(COUNT(*) AS INT) AS v FROM a WINDOW(RANGE MIN 3, MAX 8) GRANULARITY(COARSEST 6, FINEST 2)
        GROUP BY k""",
     "SELECT k, CAST(COUNT(*) AS INT) AS v FROM b WINDOW(RANGE MIN 1, MAX 6 SLIDE 3) GROUP BY k",
+    """SELECT k, CAST(ROUND(COUNT(*)) AS INT) AS v FROM b WINDOW(RANGE MIN 2, MAX 6) GROUP BY k
+       WITH (shedding = sample, approximate = yes)""",
     "SELECT a.k, c.w AS v FROM a WINDOW(RANGE MIN 2, MAX 9), c WHERE a.k = c.k",
 )
 
@@ -76,7 +78,7 @@ class SizedStory(Story):
         found: dict[Plan, Sequence[tuple[int, int]]] = {}
         for node in walk(plan):
             if is_adaptable(node):
-                assert isinstance(node, Window | CountWindow | Granularity)
+                assert isinstance(node, Adaptable)
                 text = AdjustedWindow(node, SizeBounds(0, 0, "range"), ()).text
                 rows = [row for row in self.quality if (row.query, row.window) == (name, text)]
                 changes = [(BEGINNING if row.valid_from is None else row.valid_from, row.size) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tidegate.algebra.plan import CountWindow, Granularity, Plan, Window, rewrite
+from tidegate.algebra.plan import EVERY_ROW, CountWindow, Granularity, Plan, Sample, Window, rewrite
 from tidegate.optimizer.quality import adaptable_nodes
 from tidegate.physical.common.operator import adjust_operator
 from tidegate.physical.common.plan import Apply, PhysicalPlan
@@ -28,6 +28,8 @@ def at_best(plan: Plan) -> Plan:
                 return replace(node, least=None)
             case Granularity():
                 return replace(node, coarsest=None)
+            case Sample(rate=None):
+                return replace(node, rate=EVERY_ROW)
         return node
 
     return rewrite(plan, fix)

@@ -16,11 +16,13 @@ from itertools import accumulate
 from operator import mul
 
 from tidegate.algebra.plan import (
+    LEAST_RATE,
     CountWindow,
     Filter,
     Granularity,
     Map,
     Plan,
+    Sample,
     Scan,
     Split,
     Stamp,
@@ -32,8 +34,8 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties.validities import is_chronon, is_source
 
-Adaptable = Window | CountWindow | Granularity
-"""Operators that may have a range of sizes."""
+Adaptable = Window | CountWindow | Granularity | Sample
+"""Operators that may have a range of sizes; the size of a sample is its rate."""
 
 LARGEST_FACTOR = 1 << 20
 """Prime factors above this are not looked for: what is left counts as one factor."""
@@ -59,6 +61,8 @@ def has_range(plan: Plan) -> bool:
             return worst < best
         case Granularity(size=size, coarsest=int(coarsest)):
             return coarsest >= 2 * size
+        case Sample(rate=None):
+            return True
     return False
 
 
@@ -71,9 +75,9 @@ def why_fixed(plan: Plan) -> str | None:
             isinstance(node, Granularity) for node in walk(source)
         ):
             return "the window is over time in granules"
-        case Window() | CountWindow() | Granularity() if any(_reads_table(node) for node in walk(plan)):
+        case Window() | CountWindow() | Granularity() | Sample() if any(_reads_table(node) for node in walk(plan)):
             return "it is over a table"
-        case Window() | CountWindow() | Granularity() if not _passes_arrivals(plan.source):
+        case Window() | CountWindow() | Granularity() | Sample() if not _passes_arrivals(plan.source):
             return "it is over the results of a query that keeps rows"
         case Window(source=source) | CountWindow(source=source) if not is_chronon(source):
             return "the window extends every instant of rows that last"
@@ -118,6 +122,8 @@ def worst_sizes(plan: Plan) -> tuple[int | None, ...]:
 def worst_size(plan: Plan) -> int | None:
     """Return the worst size that the text of a query allows a window or granularity."""
     match plan:
+        case Sample(rate=None):
+            return LEAST_RATE
         case Window(least=worst) | CountWindow(least=worst) | Granularity(coarsest=worst):
             return worst
     return None
@@ -134,7 +140,7 @@ def _passes_arrivals(plan: Plan) -> bool:
             return is_chronon(source) and _passes_arrivals(source)
         case Window(source=source):
             return is_chronon(source) and _passes_arrivals(source)
-        case Filter() | Map() | Union() | Granularity():
+        case Filter() | Map() | Sample() | Union() | Granularity():
             return all(_passes_arrivals(each) for each in inputs(plan))
     return False
 

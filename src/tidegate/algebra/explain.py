@@ -8,6 +8,7 @@ from tidegate.algebra.adaptable import granule_chain, is_adaptable
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
+    EVERY_ROW,
     WHOLE,
     Aggregate,
     AggregateCall,
@@ -23,6 +24,7 @@ from tidegate.algebra.plan import (
     Order,
     Output,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -95,6 +97,8 @@ def describe(plan: Plan) -> str:
             return f"{type(plan).__name__} to at most {duration_text(length)}"
         case Stamp(column=column):
             return f"Stamp own time as {column}"
+        case Sample():
+            return f"Sample {rate_text(plan)}, weight as {plan.weight}"
         case Changes(change=change):
             return f"Changes {change.name.lower().replace('_', ' ')}"
         case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):
@@ -133,6 +137,20 @@ def describe(plan: Plan) -> str:
             return f"Total threshold {_total_text(waiting, source, str(threshold))}{per}{_within_text(waiting)}"
         case RangeThreshold():
             return f"Subscriptions {_subscriptions_text(plan)}"
+
+
+def rate_text(plan: Sample) -> str:
+    """Describe the share of elements that a sample keeps.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Schema
+    >>> rate_text(Sample(Scan("bid", Schema.of()), "weight", 100_000)), rate_text(Sample(Scan("bid", Schema.of()), "w"))
+    ('10 %', 'as many as fit in 1 second a step')
+    """
+    if plan.rate is None:
+        return f"as many as fit in {duration_text(plan.target)} a step"
+    return f"{100 * plan.rate / EVERY_ROW:g} %"
 
 
 def edge_text(join: KeyedJoin, edge: JoinEdge, between: str) -> str:

@@ -70,6 +70,8 @@ def describe_shedding(shedding: Shedding) -> str:
             return f"{too_much}, only the most productive ones are made"
         case Policy.DROP:
             return f"{too_much}, only those of some rows, chosen at random, are made"
+        case Policy.SAMPLE:
+            return "aggregates are estimated from a sample"
 
 
 def _utility_text(utility: Utility | None) -> str:

@@ -161,6 +161,35 @@ class Stamp:
         return self.source.schema + Schema((Field(self.column, Type.BIGINT),))
 
 
+EVERY_ROW = 1_000_000
+"""The rate of a sample that keeps every element: rates are millionths."""
+
+LEAST_RATE = 1_000
+"""Smallest rate that is ever chosen for an adaptable sample."""
+
+
+@value
+class Sample:
+    """Each element with a probability, its rate, and one more column `weight`, which is 1 / rate.
+
+    Whether an element is kept follows from a hash of all its columns and its start. So it depends neither on how input
+    is cut nor on where it is processed, and equal elements of one instant share their fate.
+
+    `rate` is in millionths. Without one, the sample is *adaptable*, as a window is: an element is kept by the rate in
+    force at its start, which follows from how long steps take, compared with `target` microseconds.
+    """
+
+    source: Plan
+    weight: str
+    rate: int | None = None
+    target: int = 1_000_000
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.source.schema + Schema((Field(self.weight, Type.DOUBLE),))
+
+
 class Change(Enum):
     """The kind of change of a relation from one instant to the next, and when it is reported."""
 
@@ -359,6 +388,7 @@ Plan = (
     | Split
     | Coalesce
     | Stamp
+    | Sample
     | Changes
     | Limit
     | Filter

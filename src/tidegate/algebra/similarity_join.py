@@ -23,6 +23,7 @@ class Policy(Enum):
     OFF = "off"  # make all of them, and take longer
     ON = "on"  # make the most productive ones
     DROP = "drop"  # process only a random part of the rows; a baseline for comparison
+    SAMPLE = "sample"  # estimate aggregates from a part of the rows of a stream
 
 
 @value
@@ -54,6 +55,8 @@ class Shedding:
     budget: int | None = None
     utility: Utility | None = None
     approximate: bool = False
+    rate: int | None = None
+    """Millionths of the rows that a sample keeps; None: as many as fit in the target time."""
     span: Span = field(default=NOWHERE, compare=False)
     """Position of the clause in the query; nowhere if SET asks for shedding."""
 

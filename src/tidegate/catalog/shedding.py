@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 
+from tidegate.algebra.plan import EVERY_ROW
+from tidegate.algebra.similarity_join import Policy
 from tidegate.catalog.catalog import Query
 from tidegate.values import value
 
@@ -21,7 +23,8 @@ class SheddingSummary:
     utility: estimated share of the utility of all results
     dropped: number of rows dropped
     budget: maximum number of comparisons in a step
-    history: earlier shares of comparisons, by step
+    history: earlier shares of comparisons, by step, or rates, by the time of rows
+    rate: share of the rows that a sample keeps
     """
 
     query: str
@@ -33,6 +36,7 @@ class SheddingSummary:
     dropped: str = ""
     budget: str = ""
     history: str = ""
+    rate: str = ""
 
 
 COLUMNS = tuple(field.name for field in fields(SheddingSummary))
@@ -45,8 +49,15 @@ def shedding_rows(queries: Iterable[Query], shed: Sequence[SheddingSummary] = ()
     # A join that several queries share has one entry, with the names of all of them.
     known = {name for each in shed for name in each.query.lower().split(", ")}
     told += [
-        SheddingSummary(query.name, policy=query.shedding.policy.value)
+        SheddingSummary(query.name, policy=query.shedding.policy.value, rate=_rate_text(query))
         for query in queries
         if query.may_shed and query.name.lower() not in known
     ]
     return [astuple(each) for each in told]
+
+
+def _rate_text(query: Query) -> str:
+    shedding = query.shedding
+    if shedding.policy is not Policy.SAMPLE:
+        return ""
+    return "auto" if shedding.rate is None else f"{100 * shedding.rate / EVERY_ROW:.3g} %"

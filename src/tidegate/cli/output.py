@@ -126,7 +126,7 @@ class Printer:
     def _print_shedding(self, rows: pa.RecordBatch) -> None:
         """Print for each step that shed comparisons the share of results it found."""
         for row in rows.to_pylist():
-            if row["compared_share"] < 1:
+            if row["rate"] is None and row["compared_share"] < 1:
                 shares = row["compared_share"], row["results_share"], row["utility_share"]
                 text = describe_shares(*shares, row["dropped"])
                 print(f"step {row['step']} of {row['query']} sheds: {text}", file=sys.stderr)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidegate.catalog.catalog import Query
-from tidegate.catalog.limits import RESERVE
+from tidegate.catalog.limits import NO_LIMITS, RESERVE
 from tidegate.errors import QueryError
 from tidegate.runtime.job import Job
+from tidegate.runtime.resources.managed_job import resource_manager_of
 
 
 def refuse_overload(before: Job, after: Job, new: Iterable[Query]) -> None:
@@ -15,10 +16,9 @@ def refuse_overload(before: Job, after: Job, new: Iterable[Query]) -> None:
 
     Nothing is refused before the rates of all streams are known.
     """
-    from tidegate.runtime.resources.manager import ResourceManager
-
-    asked, manager = [query for query in new if not query.admit_anyway], after.adapt
-    if not asked or not isinstance(manager, ResourceManager):
+    asked = [query for query in new if not query.admit_anyway]
+    manager = resource_manager_of(after.adapt) if asked and after.limits != NO_LIMITS else None
+    if manager is None:
         return
     needed = manager.least_usage(after.graph, after.source_streams, after.adjusted)
     excess = None if needed is None else needed.exceeds(after.limits.without_reserve())

@@ -13,7 +13,7 @@ from tidegate.live.state import LiveProgram, compile_live
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.runtime.commands import answer_commands, explain_program_cost, findings_of_runs
 from tidegate.runtime.job import JobRun, Progress
-from tidegate.runtime.shedding import shedding_of_runs
+from tidegate.runtime.shedding import shedding_of_runs, summarize_samples
 from tidegate.schema import Type
 from tidegate.session import Session
 from tidegate.time import EARLIEST
@@ -42,7 +42,7 @@ def _answer_lines(
         text = answer_commands(
             replace(program, commands=(command,)),
             findings_of_runs([progress.control]),
-            shedding_of_runs([progress.control]),
+            shedding_of_runs([progress.control]) + summarize_samples([progress.samples]),
             measure=session.measure,
             runs=session.about_runs(),
         )

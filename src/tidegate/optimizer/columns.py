@@ -19,6 +19,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -57,6 +58,9 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
         case Limit(source=source, order=order, offset=0, keys=keys, ties=True):
             # Without ties, all columns determine which of several equal rows come first.
             return replace(plan, source=_prune(source, needed.union(keys, (o.column for o in order))))
+        case Sample(source=source):
+            # All columns determine which elements are kept.
+            return replace(plan, source=prune_columns(source))
         case CountWindow(source=source) | Limit(source=source) | Coalesce(source=source) | Changes(source=source):
             return replace(plan, source=prune_columns(source))
         case SetOperation(left=left, right=right):

@@ -13,6 +13,7 @@ from tidegate.algebra.plan import (
     Join,
     Map,
     Plan,
+    Sample,
     SemiJoin,
     Split,
     Stamp,
@@ -93,7 +94,7 @@ def is_empty(plan: Plan) -> bool:
     match plan:
         case Filter(source=source, predicate=predicate):
             return predicate == FALSE or is_empty(source)
-        case Map() | Distinct() | Window() | CountWindow() | Granularity() | Split() | Coalesce() | Stamp():
+        case Map() | Distinct() | Window() | CountWindow() | Granularity() | Split() | Coalesce() | Stamp() | Sample():
             return is_empty(plan.source)
         case Join(left=left, right=right) | SemiJoin(left=left, right=right, anti=False):
             return is_empty(left) or is_empty(right)

@@ -20,6 +20,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     SemiJoin,
     SetOperation,
     Split,
@@ -84,6 +85,16 @@ def push_filter_below_stamp(plan: Plan) -> Plan | None:
             # Rows that are split into chronons would fail once per chronon.
             if column not in columns_of(predicate) and (is_safe(predicate) or is_source(source)):
                 return replace(stamp, source=Filter(source, predicate, plan.span))
+    return None
+
+
+@rule("σp(sample(S)) = sample(σp(S)), if p does not read the weight: each element has its own chance", scope=Scope.TIME)
+def push_filter_below_sample(plan: Plan) -> Plan | None:
+    match plan:
+        case Filter(source=Sample(source=source, weight=weight) as sample, predicate=predicate):
+            # Elements that are not kept would fail, too.
+            if weight not in columns_of(predicate) and is_safe(predicate):
+                return replace(sample, source=Filter(source, predicate, plan.span))
     return None
 
 
@@ -187,6 +198,7 @@ FILTER_RULES = (
     push_filter_below_count_window,
     push_filter_below_time,
     push_filter_below_stamp,
+    push_filter_below_sample,
     push_filter_below_union,
     push_filter_below_map,
     push_filter_below_set_operation,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.keyed_join import KeyedJoin
-from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Scan, Stamp, Validity, Window
+from tidegate.algebra.plan import CountWindow, Filter, Map, Plan, Sample, Scan, Stamp, Validity, Window
 from tidegate.algebra.properties import is_chronon
 from tidegate.expressions.nodes import Cast, Column, Expression
 from tidegate.expressions.sql_text import to_sql
@@ -69,7 +69,13 @@ def source_text(plan: Plan, expression: Expression) -> str:
     match plan:
         case Map(source=source, outputs=outputs):
             return source_text(source, substitute(expression, {o.name: o.expression for o in outputs}))
-        case Filter(source=source) | Stamp(source=source) | Window(source=source) | CountWindow(source=source):
+        case (
+            Filter(source=source)
+            | Stamp(source=source)
+            | Sample(source=source)
+            | Window(source=source)
+            | CountWindow(source=source)
+        ):
             return source_text(source, expression)
     known = find_origin(plan)
     column = known.column(expression) if isinstance(known, Origin) else None

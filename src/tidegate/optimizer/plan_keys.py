@@ -20,6 +20,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -58,6 +59,8 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
             return ("coalesce", length)
         case Stamp():
             return ("stamp",)
+        case Sample(rate=rate, target=target):
+            return ("sample", rate, target if rate is None else None)
         case Changes(change=change):
             return ("changes", change)
         case Limit(order=order, count=count, offset=offset, keys=keys, ties=ties):

@@ -13,14 +13,14 @@ from enum import Enum
 from typing import Literal
 
 from tidegate.algebra.adaptable import Adaptable, granule_chain, is_adaptable
-from tidegate.algebra.plan import CountWindow, Granularity, Plan, Window, inputs
+from tidegate.algebra.plan import EVERY_ROW, LEAST_RATE, CountWindow, Granularity, Plan, Sample, Window, inputs
 from tidegate.expressions.functions.aggregates import AggregateFunction
 from tidegate.expressions.user_calls import UserFunction
 from tidegate.optimizer.plan_keys import plan_key
 from tidegate.values import value
 
-SizeKind = Literal["range", "rows", "granularity"]
-"""What a size counts: microseconds of a window, rows of a count window, or microseconds of a granule."""
+SizeKind = Literal["range", "rows", "granularity", "rate"]
+"""What a size counts: microseconds of a window or granule, rows of a count window, or millionths of rows kept."""
 
 _KEY_DIGITS = 16
 
@@ -83,7 +83,7 @@ def _walk_adaptable(plan: Plan) -> Iterator[tuple[str, Adaptable, tuple[int, ...
         node, above = waiting.pop()
         key = size_key(node)
         if key is not None:
-            assert isinstance(node, Window | CountWindow | Granularity)
+            assert isinstance(node, Adaptable)
             yield key, node, above
         below = (*above, node.size) if isinstance(node, Granularity) else above
         waiting += [(each, below) for each in reversed(inputs(node))]
@@ -99,6 +99,8 @@ def _own_bounds(node: Adaptable, above: tuple[int, ...]) -> SizeBounds:
             return SizeBounds(size, least, "range")
         case CountWindow(rows=int(rows), least=int(least)):
             return SizeBounds(rows, least, "rows")
+        case Sample():
+            return SizeBounds(EVERY_ROW, LEAST_RATE, "rate")
     raise AssertionError(node)
 
 

@@ -20,6 +20,7 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     Split,
@@ -38,7 +39,7 @@ from tidegate.optimizer.widening import Widened, shape, widen
 from tidegate.schema import Schema
 from tidegate.values import value
 
-_STATELESS = (Scan, Filter, Map, Union, Window, Granularity, Split, Stamp)
+_STATELESS = (Scan, Filter, Map, Union, Window, Granularity, Split, Stamp, Sample)
 _SHARED_BY_COLUMNS = (Join, SemiJoin, KeyedJoin, Aggregate)
 
 

@@ -12,6 +12,7 @@ from tidegate.algebra.plan import (
     Distinct,
     Limit,
     Plan,
+    Sample,
     SemiJoin,
     SetOperation,
     SetRule,
@@ -25,8 +26,8 @@ _SUBTRACTING = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)
 
 
 def can_shed(plan: Plan) -> bool:
-    """Return whether a join or alert of an optimised plan may leave out comparisons."""
-    return any(_sheds(node) for node in walk(plan))
+    """Return whether a join or alert of an optimised plan may leave out comparisons, or a sample rows."""
+    return _has_shedding(plan) or any(isinstance(node, Sample) for node in walk(plan))
 
 
 def refuse_wrong_results(plan: Plan) -> None:
@@ -47,25 +48,29 @@ def refuse_wrong_results(plan: Plan) -> None:
 def _wrong_results(plan: Plan) -> Iterator[tuple[str, Span]]:
     for node in walk(plan):
         match node:
-            case Aggregate(calls=(first, *_), source=source) if can_shed(source):
+            case Aggregate(calls=(first, *_), source=source) if _has_shedding(source):
                 yield f"{first.function.upper()} above", node.span
-            case Limit(source=source) if can_shed(source):
+            case Limit(source=source) if _has_shedding(source):
                 yield "LIMIT above", node.span
-            case CountWindow(source=source) if can_shed(source):
+            case CountWindow(source=source) if _has_shedding(source):
                 yield "a window of rows over", node.span
-            case TotalThreshold(source=source) if can_shed(source):
+            case TotalThreshold(source=source) if _has_shedding(source):
                 yield "TOTAL over", node.span
-            case Changes(source=source) if _joins_validities(source) and can_shed(source):
+            case Changes(source=source) if _joins_validities(source) and _has_shedding(source):
                 yield f"{node.change.value.upper()} of", node.span
-            case SemiJoin(right=right, anti=True) if can_shed(right):
+            case SemiJoin(right=right, anti=True) if _has_shedding(right):
                 yield "a condition that no row may meet of", node.span
-            case SetOperation(right=right, rule=rule) if rule in _SUBTRACTING and can_shed(right):
+            case SetOperation(right=right, rule=rule) if rule in _SUBTRACTING and _has_shedding(right):
                 yield f"{rule.value.upper()} of", node.span
 
 
 def _joins_validities(plan: Plan) -> bool:
     """Return whether rows are made of several pairs, so that a missing pair leaves a gap in time."""
     return any(isinstance(node, Distinct | Aggregate) for node in (plan, *inputs(plan)))
+
+
+def _has_shedding(plan: Plan) -> bool:
+    return any(_sheds(node) for node in walk(plan))
 
 
 def _sheds(node: Plan) -> bool:

@@ -14,6 +14,8 @@ def estimate_operator(operator: Operator, inputs: Sequence[Flow], context: CostC
     match type(operator).__module__.split(".")[2]:
         case "stateless":
             from tidegate.physical.stateless.cost import estimate
+        case "shedding":
+            from tidegate.physical.shedding.cost import estimate
         case "join":
             from tidegate.physical.join.cost import estimate
         case "aggregate":

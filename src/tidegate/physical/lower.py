@@ -27,6 +27,7 @@ from tidegate.algebra.plan import (
     Map,
     Output,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -34,6 +35,7 @@ from tidegate.algebra.plan import (
     Stamp,
     Union,
     Window,
+    walk,
 )
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.similarity_join import SimilarityJoin
@@ -79,6 +81,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
         case Stamp(source=source, column=column):
             below = lower(source, emit=emit) if is_source(source) else _lower_to_instants(source)
             return Apply(StampOperator(source.schema, column), (below,))
+        case Sample(source=source):
+            return _lower_sample(plan, emit)
         case Coalesce(source=source, length=length):
             # A bound is counted from the first cut; without one, it does not matter when values arrive.
             return _coalesce(lower(source, emit=emit if length == WHOLE else Emit.SETTLED), length)
@@ -150,6 +154,14 @@ def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
     weighed = Apply(weigh, (lower(plan.elements, emit=Emit.SETTLED),))
     admitted = Apply(admit, (lower(plan.subscriptions, emit=Emit.SETTLED),))
     return Apply(SubscriptionsOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
+
+
+def _lower_sample(plan: Sample, emit: Emit) -> PhysicalPlan:
+    from tidegate.physical.shedding.sample import SampleOperator
+
+    stream = ", ".join(each.stream for each in walk(plan.source) if isinstance(each, Scan))
+    operator = SampleOperator(plan.source.schema, stream, plan.weight, plan.rate, size_key(plan))
+    return Apply(operator, (lower(plan.source, emit=emit),))
 
 
 def _coalesce_if_cut(joined: PhysicalPlan, plan: Plan, emit: Emit) -> PhysicalPlan:

@@ -28,6 +28,7 @@ from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, St
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
 from tidegate.runtime.reload import is_reloadable
+from tidegate.runtime.sampling import SampledStream
 from tidegate.runtime.source_distances import NO_DISTANCE, ObservedDistance
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.stream_origins import meeting_streams
@@ -209,6 +210,8 @@ class Progress:
     """Times of the last steps."""
     control: ControlRecords = field(default_factory=lambda: NO_RECORDS)
     """The newest record of each steered operator, by ``stage/operator``."""
+    samples: tuple[SampledStream, ...] = ()
+    """The samples of streams, with their newest rates."""
     phases: StepPhases = field(default_factory=StepPhases)
     """Seconds of each phase, in all steps of this process."""
     operators: FiguresByPlace = field(default_factory=dict)

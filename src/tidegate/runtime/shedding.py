@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from tidegate.algebra.similarity_join import Policy
 from tidegate.catalog.shedding import SheddingSummary
 from tidegate.physical.common.control import ShedRecord, ShedWork
 from tidegate.runtime.control import ControlRecords
+from tidegate.runtime.sampling import SampledStream
 
 SHEDDING = "shedding"
 """Name of the output with the share of comparisons made in each step. The other outputs are named by query."""
@@ -26,9 +28,13 @@ SHEDDING_SCHEMA = pa.schema(
         "found": pa.int64(),
         "dropped": pa.int64(),
         "budget": pa.float64(),
+        "rate": pa.float64(),
     }
 )
-"""Schema with one row for each step and join that may shed. The shares of results and utility are estimates."""
+"""Schema with one row for each step and each join that may shed or stream that is sampled.
+
+The shares of results and utility are estimates. Only samples have a rate: the share of the rows that are kept.
+"""
 
 
 def shed_records(records: ControlRecords) -> tuple[ShedRecord, ...]:
@@ -36,15 +42,33 @@ def shed_records(records: ControlRecords) -> tuple[ShedRecord, ...]:
     return tuple(shed for record in records.values() for shed in record.shed)
 
 
-def shedding_step_rows(records: ControlRecords) -> pa.RecordBatch:
+def shedding_step_rows(records: ControlRecords, samples: Iterable[SampledStream] = (), step: int = 0) -> pa.RecordBatch:
     """Return what was shed in the last step as rows."""
     rows = [_step_row(shed) for shed in shed_records(records)]
+    rows += [
+        {"step": step, "query": each.query, "join": f"sample of {each.stream}", "rate": each.share} for each in samples
+    ]
     return pa.RecordBatch.from_pylist(rows, schema=SHEDDING_SCHEMA)
 
 
 def shedding_of_runs(runs: Iterable[ControlRecords]) -> tuple[SheddingSummary, ...]:
     """Describe what runs have shed, from the newest records of their operators."""
     return tuple(_summarize_shedding(shed) for records in runs for shed in shed_records(records))
+
+
+def summarize_samples(runs: Iterable[Iterable[SampledStream]]) -> tuple[SheddingSummary, ...]:
+    """Describe the samples of runs."""
+    return tuple(
+        SheddingSummary(
+            each.query,
+            f"sample of {each.stream}",
+            Policy.SAMPLE.value,
+            rate=f"{100 * each.share:.3g} %",
+            history=each.history_text,
+        )
+        for samples in runs
+        for each in samples
+    )
 
 
 def describe_shed_work(work: ShedWork) -> str:

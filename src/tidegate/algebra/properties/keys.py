@@ -20,6 +20,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -83,6 +84,7 @@ def unique_keys(plan: Plan) -> Keys:
             Filter(source=source)
             | Split(source=source)
             | Stamp(source=source)
+            | Sample(source=source)
             | Coalesce(source=source)
             | Granularity(source=source)
             | Changes(source=source)

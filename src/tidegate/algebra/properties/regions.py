@@ -13,6 +13,7 @@ from tidegate.algebra.plan import (
     Join,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     Split,
@@ -42,7 +43,7 @@ def is_reducible(plan: Plan) -> bool:
 
     Split and coalesce change no instant, so they do not end a region (lemma 12.1).
     """
-    in_time = isinstance(plan, Scan | Window | CountWindow | Granularity | Stamp | Changes | _Alarms)
+    in_time = isinstance(plan, Scan | Window | CountWindow | Granularity | Stamp | Sample | Changes | _Alarms)
     return not (in_time or sees_own_times(plan))
 
 
@@ -65,7 +66,7 @@ def has_own_times(plan: Plan) -> bool:
             return length == CHRONON
         case SemiJoin(left=left):
             return has_own_times(left)
-        case Filter() | Map() | Granularity() | Union() | Join() | KeyedJoin() | SimilarityJoin():
+        case Filter() | Map() | Sample() | Granularity() | Union() | Join() | KeyedJoin() | SimilarityJoin():
             return all(has_own_times(each) for each in inputs(plan))
     return False
 

@@ -21,6 +21,7 @@ from tidegate.algebra.plan import (
     Limit,
     Map,
     Plan,
+    Sample,
     Scan,
     SemiJoin,
     SetOperation,
@@ -63,7 +64,7 @@ _INSTANT = ValidityExtent(CHRONON, ends=True, bounded=True)
 def is_source(plan: Plan) -> bool:
     """Return whether the elements are those of a source, with their original validities."""
     match plan:
-        case Filter(source=source) | Map(source=source) | Stamp(source=source):
+        case Filter(source=source) | Map(source=source) | Stamp(source=source) | Sample(source=source):
             return is_source(source)
     return isinstance(plan, Scan)
 
@@ -83,7 +84,7 @@ def is_chronon(plan: Plan) -> bool:
     match plan:
         case Scan(validity=validity):
             return validity is Validity.INSTANT
-        case Filter(source=source) | Map(source=source):
+        case Filter(source=source) | Map(source=source) | Sample(source=source):
             return is_chronon(source)
         case Stamp(source=source):
             return is_chronon(source) or (not is_source(source) and granule(source) == CHRONON)
@@ -112,7 +113,13 @@ def ends_in_order(plan: Plan) -> bool:
     match plan:
         case Window(least=int()) | CountWindow(least=int()) | Granularity(coarsest=int()):
             return False  # an element may get a smaller size than the one before it (erratum E-44)
-        case Filter(source=source) | Map(source=source) | Stamp(source=source) | Granularity(source=source):
+        case (
+            Filter(source=source)
+            | Map(source=source)
+            | Stamp(source=source)
+            | Sample(source=source)
+            | Granularity(source=source)
+        ):
             return ends_in_order(source)
         case Split(source=source, length=length):
             return length <= _LENGTH_THAT_KEEPS_ORDER and ends_in_order(source)

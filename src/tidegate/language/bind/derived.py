@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tidegate.algebra.refusals import refuse_unsupported
-from tidegate.algebra.similarity_join import NO_SHEDDING, Shedding
+from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.catalog.catalog import DerivedStream, Query
 from tidegate.errors import QueryError, Span, TidegateWarning
 from tidegate.language.bind.context import BindContext
@@ -57,6 +57,11 @@ def bind_alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[
 def shedding_of_alert(statement: AnyAlert, around: BindContext) -> Shedding:
     """Return how an alert may shed."""
     # Totals are exact: they make no comparisons that could be shed.
-    return (
-        shedding_of(statement.options, around.catalog.shedding) if isinstance(statement, CreateAlert) else NO_SHEDDING
-    )
+    if not isinstance(statement, CreateAlert):
+        return NO_SHEDDING
+    shedding = shedding_of(statement.options, around.catalog.shedding)
+    if shedding.policy is Policy.SAMPLE:
+        message = "an alert cannot be decided by a sample: it would miss alarms"
+        hint = "write WITH (shedding = off) after it, or shedding = on to shed combinations"
+        raise QueryError("Q129", message, statement.name.span, hint=hint)
+    return shedding

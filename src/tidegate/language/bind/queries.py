@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tidegate.algebra.plan import Map, Plan, Union, inputs
 from tidegate.algebra.refusals import refuse_unsupported
-from tidegate.algebra.similarity_join import Shedding
+from tidegate.algebra.similarity_join import Policy, Shedding
 from tidegate.catalog.catalog import OP, Query
 from tidegate.errors import QueryError, Span
 from tidegate.language import syntax
@@ -14,6 +14,7 @@ from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.names import is_same_name
 from tidegate.language.bind.plan_limits import refuse_too_large
 from tidegate.language.bind.query.select import bind_query
+from tidegate.language.bind.shedding.sampling import sample_query
 from tidegate.language.bind.shedding.statement import (
     changes_clause,
     early_clause,
@@ -50,6 +51,8 @@ def bind_plan(query: syntax.Query, around: BindContext) -> Plan:
 
 
 def make_query(name: str, plan: Plan, read: frozenset[str], shedding: Shedding, *, into: str | None = None) -> Query:
+    if shedding.policy is Policy.SAMPLE:
+        plan = sample_query(plan, shedding)
     for output, span in zip(plan.schema.names, _output_spans(plan), strict=True):
         if output.lower() in _RESERVED:
             hint = "every row of a result has its own valid_from and valid_to; give the column an alias"

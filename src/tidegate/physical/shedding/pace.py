@@ -14,7 +14,7 @@ ROOM = 0.9
 LEAST = 0.02
 """Least share of the target time for comparing, however long the overhead is. Otherwise learning would stop."""
 
-_FADING = 0.85
+FADING = 0.85
 """Factor by which the weight of a step fades with each later one."""
 
 _COMPARING = 0.2
@@ -23,7 +23,7 @@ _COMPARING = 0.2
 _ENOUGH = 0.05
 """Share of the target time above which comparing has full weight in the cost. Shorter times have less."""
 
-_ALIKE = 0.1
+ALIKE = 0.1
 """Relative difference in rows below which steps say little about the cost of a row."""
 
 
@@ -49,16 +49,7 @@ class StepPace:
 
         While all steps have about as many rows, half of the overhead counts as fixed.
         """
-        if not self.steps:
-            return 0.0, 0.0
-        rows, other = self.rows / self.steps, self.overhead / self.steps
-        if rows <= 0 or other <= 0:
-            return max(other, 0.0), 0.0
-        spread, common = self.squares / self.steps - rows * rows, self.products / self.steps - rows * other
-        doubt, usual = (_ALIKE * rows) ** 2, 0.5 * other / rows
-        slope = (common + doubt * usual) / (max(spread, 0.0) + doubt)
-        slope = min(max(slope, 0.0), other / rows)
-        return other - slope * rows, slope
+        return fit_line(self.steps, self.rows, self.overhead, self.squares, self.products)
 
     def expected_overhead(self, rows: int) -> float:
         """Return the expected seconds of overhead in a step with `rows` new rows."""
@@ -80,14 +71,14 @@ class StepPace:
         """
         other = min(max(seconds - slowest, 0.0), target)
         if self.steps:
-            other = min(other, 3.0 * self.expected_overhead(rows) + _ALIKE * target)
+            other = min(other, 3.0 * self.expected_overhead(rows) + ALIKE * target)
         return replace(
             self._with_new_cost(target, units, comparing),
-            steps=_FADING * self.steps + 1.0,
-            rows=_FADING * self.rows + rows,
-            overhead=_FADING * self.overhead + other,
-            squares=_FADING * self.squares + rows * rows,
-            products=_FADING * self.products + rows * other,
+            steps=FADING * self.steps + 1.0,
+            rows=FADING * self.rows + rows,
+            overhead=FADING * self.overhead + other,
+            squares=FADING * self.squares + rows * rows,
+            products=FADING * self.products + rows * other,
         )
 
     def _with_new_cost(self, target: float, units: int, comparing: float) -> StepPace:
@@ -100,3 +91,22 @@ class StepPace:
         spent, before = kept * spent + comparing, kept * before + units
         cost = min(2.0 * self.cost, max(0.5 * self.cost, spent / before))
         return replace(self, cost=cost, spent=spent, units=before)
+
+
+def fit_line(
+    steps: float, rows: float, seconds: float, squares: float, products: float, usual: float | None = None
+) -> tuple[float, float]:
+    """Return the fixed seconds of steps and those per row, from sums over steps: least squares, both not negative.
+
+    While all steps have about as many rows, a row takes the `usual` time. Without one, half of the time is fixed.
+    """
+    if not steps:
+        return 0.0, 0.0
+    rows, seconds = rows / steps, seconds / steps
+    if rows <= 0 or seconds <= 0:
+        return max(seconds, 0.0), 0.0
+    spread, common = squares / steps - rows * rows, products / steps - rows * seconds
+    doubt, usual = (ALIKE * rows) ** 2, 0.5 * seconds / rows if usual is None else usual
+    slope = (common + doubt * usual) / (max(spread, 0.0) + doubt)
+    slope = min(max(slope, 0.0), seconds / rows)
+    return seconds - slope * rows, slope

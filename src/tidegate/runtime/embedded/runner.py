@@ -38,6 +38,7 @@ from tidegate.runtime.job import (
 )
 from tidegate.runtime.outputs import merge_by_output, output_rows
 from tidegate.runtime.quality import QUALITY, Readers, quality_rows, readers_of
+from tidegate.runtime.sampling import SampledStream, sampled_streams
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateSize, StateStore
 from tidegate.runtime.threads import map_in_threads
@@ -78,6 +79,8 @@ class EmbeddedRun(BackgroundRun):
         """Phases that are over and whose results were emitted; only in a live graph."""
         self._sizes: SizeHistories = {}
         """Histories of the sizes of all adaptable windows, as recorded."""
+        self._sampled: tuple[SampledStream, ...] = ()
+        """The samples of the last step, with the rates that it began with."""
         self._readers: Readers = {}
         self._label, self._tokens, self._parts = FINAL, dict[str, str](), 0
         self._time_passed = BEGINNING
@@ -243,6 +246,7 @@ class EmbeddedRun(BackgroundRun):
     def _finish_step(
         self, out: Outbox, rows: int, arrived: Mapping[str, int] = NO_STREAMS, seconds: float = 0.0
     ) -> None:
+        self._sampled = sampled_streams(self.job.graph, self._sizes)
         if self.job.adjusted or self.job.adapt is not None:
             self._change_sizes(arrived, seconds)
         if FINAL in self._published:
@@ -325,8 +329,10 @@ class EmbeddedRun(BackgroundRun):
     def _deliver(self, out: Outbox, rows: int) -> None:
         """Write the remaining output of a step, then publish all of it."""
         self._emit_output(out)
-        if self.engine.control and self._label != FINAL and (shed := shedding_step_rows(self.engine.control)).num_rows:
-            self._write_outputs([(SHEDDING, shed)])
+        if (self.engine.control or self._sampled) and self._label != FINAL:
+            shed = shedding_step_rows(self.engine.control, self._sampled, self.engine.step_number)
+            if shed.num_rows:
+                self._write_outputs([(SHEDDING, shed)])
         is_new = self._label not in self._published
         for name, token in self._tokens.items():
             self.job.sinks[name].publish(self._label, token, is_new=is_new)
@@ -339,6 +345,7 @@ class EmbeddedRun(BackgroundRun):
             self.progress.note_times(self.job.sources[stream].stream, spread)
         self.progress.watermarks = self.engine.watermarks
         self.progress.control = self.engine.control
+        self.progress.samples = sampled_streams(self.job.graph, self._sizes)
         self.progress.note_state(*self.engine.state_size()[:3])
 
     def _write_record(self) -> None:
@@ -392,4 +399,5 @@ class EmbeddedRun(BackgroundRun):
             reaches=dict(record.reaches),
         )
         self.progress.control = self.engine.control
+        self.progress.samples = sampled_streams(self.job.graph, self._sizes)
         return record

@@ -34,6 +34,7 @@ from tidegate.runtime.job import (
 )
 from tidegate.runtime.outputs import merge_by_output
 from tidegate.runtime.quality import QUALITY, quality_rows, readers_of
+from tidegate.runtime.sampling import sampled_streams
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.spark.directives import Setup, StepDirective, StepStart
 from tidegate.runtime.spark.failures import explain_failure
@@ -229,7 +230,7 @@ class SparkRun(BackgroundRun):
         directive = self._direct_step(before, intent, step_label(intent.step))
         directive = replace(directive, again=again, repeated=repeated)
         outcome = self._run_job(before, directive, intent, began)
-        self._emit_shedding_rows(outcome)
+        self._emit_shedding_rows(outcome, before)
         sizes = self._change_sizes(outcome, before) if self.job.adjusted or self.job.adapt is not None else {}
         self._flush(before, outcome)
         with self._phases.measure("publish"):
@@ -299,9 +300,10 @@ class SparkRun(BackgroundRun):
         for name, token in directive.tokens.items():
             self.job.sinks[name].publish(directive.label, token, is_new=is_new)
 
-    def _emit_shedding_rows(self, outcome: Outcome) -> None:
+    def _emit_shedding_rows(self, outcome: Outcome, before: Record) -> None:
         """Output the figures on shedding of a step."""
-        self._emit_rows(SHEDDING, shedding_step_rows(outcome.control), outcome.directive)
+        sampled, step = sampled_streams(self.job.graph, before.sizes), outcome.directive.step
+        self._emit_rows(SHEDDING, shedding_step_rows(outcome.control, sampled, step), outcome.directive)
 
     def _emit_rows(self, name: str, rows: pa.RecordBatch, directive: StepDirective) -> None:
         """Output rows that the driver made, if there are any."""
@@ -356,6 +358,7 @@ class SparkRun(BackgroundRun):
         if not outcome.directive.finishing:
             progress.watermarks = outcome.watermarks
             progress.control = outcome.control
+            progress.samples = sampled_streams(self.job.graph, self._last.sizes if self._last else {})
             self._state_sizes = outcome.state_sizes
             progress.note_state(*add_sizes(self._state_sizes.values())[:3])
 

@@ -15,7 +15,8 @@ from inline_snapshot import snapshot
 from support.wrong import cases, said_of, write_anew
 
 from tidegate.algebra.alert_operators import ThresholdJoin
-from tidegate.algebra.plan import walk
+from tidegate.algebra.explain import explain
+from tidegate.algebra.plan import Sample, walk
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, Utility
 from tidegate.algebra.threshold_alert import Alert
 from tidegate.catalog.catalog import Catalog, Explain, Query, ShowShedding
@@ -255,6 +256,50 @@ def test_a_utility_stands_in_the_outermost_select_and_does_not_change_its_plan(q
     assert queries(f"SET shedding = drop; INSERT INTO 'x' {query}")[0].shedding.utility == found.shedding.utility
 
 
+# ---- samples
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SET shedding = sample", Shedding(Policy.SAMPLE)),
+        ("SET shedding = sample; SET sample = 0.25", Shedding(Policy.SAMPLE, rate=250_000)),
+        ("SET shedding = sample; SET sample = Auto", Shedding(Policy.SAMPLE)),
+        ("SET shedding = sample; SET target_delay = 500 ms", Shedding(Policy.SAMPLE, 500_000)),
+    ],
+)
+def test_set_asks_for_samples_of_all_queries(text, expected):
+    (query,) = queries(f"{text}; SELECT COUNT(*) AS n FROM post WINDOW(RANGE 1 HOUR)")
+    assert query.shedding == expected
+    [sample] = [node for node in walk(query.plan) if isinstance(node, Sample)]
+    assert (sample.rate, sample.target) == (expected.rate, expected.target)
+
+
+def test_a_query_may_be_exact_where_others_are_sampled():
+    off = "SELECT COUNT(*) AS n FROM post WINDOW(RANGE 1 HOUR) WITH (shedding = off)"
+    (query,) = queries(f"SET shedding = sample; {off}")
+    assert query.plan.schema.names == ("n",)
+    assert not any(isinstance(node, Sample) for node in walk(query.plan))
+
+
+def test_intervals_follow_their_estimates():
+    text = "SELECT COUNT(*) AS n, id AS post, SUM(score) AS total, AVG(score) AS mean FROM post GROUP BY id"
+    (query,) = queries(f"{text} WITH (shedding = sample)")
+    names = ("n", "n_low", "n_high", "post", "total", "total_low", "total_high", "mean", "mean_low", "mean_high")
+    assert query.plan.schema.names == names
+    assert {field.type for field in query.plan.schema if field.name != "post"} == {Type.DOUBLE}
+
+
+def test_the_rows_kept_bound_extremes_on_one_side():
+    text = "SELECT MIN(id) AS a, MAX(id) AS b FROM post WINDOW(RANGE 1 HOUR)"
+    (query,) = queries(f"{text} WITH (shedding = sample, approximate = yes)")
+    shown = {f.name: f.type for f in query.plan.schema}
+    assert list(shown) == ["a", "a_low", "a_high", "b", "b_low", "b_high"]
+    assert Type.DOUBLE not in shown.values()
+    assert "NULL AS min_id_low, min_id AS min_id_high" in explain(query.plan)
+    assert "max_id AS max_id_low, NULL AS max_id_high" in explain(query.plan)
+
+
 # ---- SHOW SHEDDING
 
 
@@ -265,7 +310,7 @@ def test_show_shedding_has_the_queries_so_far_and_those_that_run():
     assert isinstance(command, ShowShedding)
     assert [query.name for query in command.queries] == ["query_1", "query_2", "far"]
     assert answer(command) == snapshot("""\
-query    join  policy  compared  results  utility  dropped  budget  history
+query    join  policy  compared  results  utility  dropped  budget  history  rate
 query_1        on
 far            drop\
 """)
@@ -279,7 +324,7 @@ def test_show_shedding_says_what_runs_know():
         SheddingSummary("other", "a, b", "drop", "50 % now", "about 25 %", "30 %", "17", "", ""),
     ]
     assert answer(command, (), shed) == snapshot("""\
-query    join  policy  compared  results     utility  dropped  budget   history
+query    join  policy  compared  results     utility  dropped  budget   history          rate
 query_1  p, o  on      5 % now   about 28 %           0        100,000  5 % from step 3
 other    a, b  drop    50 % now  about 25 %  30 %     17
 far            on\

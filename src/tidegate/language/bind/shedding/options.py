@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tidegate.algebra.plan import EVERY_ROW
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
 from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.names import is_same_name
@@ -33,6 +34,7 @@ def shedding_of(options: QueryOptions | None, otherwise: Shedding) -> Shedding:
             raise QueryError("Q105", f"{key} is given twice", option.span, hint="remove one of them")
         seen.add(key)
         shedding = _with_option(shedding, key, option.name, option.value)
+    _refuse_options_of_others(given, shedding.policy)
     if shedding.policy is not Policy.OFF:
         return shedding
     for option in given:
@@ -55,10 +57,24 @@ def _unknown_option(name: Name) -> QueryError:
     return QueryError("Q126", f"a query has no option '{name.text}'", name.span, hint=hint)
 
 
+def _refuse_options_of_others(given: Sequence[QueryOption], policy: Policy) -> None:
+    """Refuse an option that belongs to another policy."""
+    for option in given:
+        if is_same_name(option.name.text, "sample") and policy not in (Policy.SAMPLE, Policy.OFF):
+            hint = "write shedding = sample, or remove the option"
+            raise QueryError("Q126", "sample has no effect: this query sheds comparisons", option.span, hint=hint)
+        if is_same_name(option.name.text, "budget") and policy is Policy.SAMPLE:
+            message = "budget has no effect: a sample makes no comparisons"
+            raise QueryError("Q126", message, option.span, hint="write sample = 0.1 for a fixed share of the rows")
+
+
 def _refuse_idle(option: QueryOption) -> None:
     if not is_same_name(option.name.text, "shedding"):
         message = f"{option.name.text} has no effect while shedding is off"
-        hint = "write WITH (shedding = on, …), or SET shedding = on before all queries; or remove the option"
+        policy = "sample" if is_same_name(option.name.text, "sample") else "on"
+        hint = (
+            f"write WITH (shedding = {policy}, …), or SET shedding = {policy} before all queries; or remove the option"
+        )
         raise QueryError("Q126", message, option.span, hint=hint)
 
 
@@ -77,6 +93,11 @@ def _parse_budget(text: str) -> int | None:
     return None if is_same_name(text, "none") else _require_between(int(text), 0, _MOST)
 
 
+def _parse_rate(text: str) -> int | None:
+    """Return millionths; None for a rate that is decided after each step."""
+    return None if is_same_name(text, "auto") else _require_between(round(float(text) * EVERY_ROW), 1, EVERY_ROW)
+
+
 def _parse_yes_no(text: str) -> bool:
     return {"yes": True, "true": True, "no": False, "false": False}[text.lower()]
 
@@ -88,12 +109,13 @@ def _require_between(number: int, least: int, most: int) -> int:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any], str]] = {
-    "shedding": ("policy", _parse_policy, "on, off or drop"),
+    "shedding": ("policy", _parse_policy, "on, off, drop or sample"),
     "target_delay": ("target", _parse_delay, "a length of time in whole units, for example '2 seconds' or '500 ms'"),
     "budget": ("budget", _parse_budget, "a whole number of comparisons, for example 100000, or none"),
+    "sample": ("rate", _parse_rate, "a share of the rows, more than 0 and at most 1, for example 0.1, or auto"),
     "approximate": ("approximate", _parse_yes_no, "yes or no"),
 }
 """Options by name: the field of `Shedding`, a function that reads its text, and a hint with a valid value."""
 
-SETTINGS = {"shedding": "shedding", "target_delay": "target_delay", "shedding_budget": "budget"}
+SETTINGS = {"shedding": "shedding", "target_delay": "target_delay", "shedding_budget": "budget", "sample": "sample"}
 """The option for each of the settings of a program."""

@@ -48,6 +48,9 @@ def query_shedding(query: syntax.Query, around: BindContext) -> Shedding:
         message = "UTILITY BY has no effect while shedding is off: all results are made"
         hint = "add WITH (shedding = on) after the query, or remove UTILITY BY"
         raise QueryError("Q127", message, utility.span, hint=hint)
+    if shedding.policy is Policy.SAMPLE:
+        hint = "write WITH (shedding = on) to shed comparisons, or remove UTILITY BY"
+        raise QueryError("Q127", "UTILITY BY has no effect on a sample", utility.span, hint=hint)
     return replace(shedding, utility=bind_utility(utility, _outermost_scope(query, around)))
 
 
