@@ -205,9 +205,9 @@ def limit(source: Characteristics, count: float) -> Characteristics:
 
 def window_rows(source: Characteristics, rows: float) -> Characteristics:
     """Return the output of a count window (22.11)."""
-    return replace(source, length=rows * source.distance)
+    return source if source.distance == inf else replace(source, length=rows * source.distance)
 
 
 def window_rows_by_group(source: Characteristics, rows: float, groups: float) -> Characteristics:
     """Return the output of a partitioned window (22.12)."""
-    return replace(source, length=groups * rows * source.distance)
+    return source if source.distance == inf else replace(source, length=groups * rows * source.distance)
