@@ -223,3 +223,9 @@ def test_distinct_instants(times, instants):
 def test_distinct_instants_of_a_single_one():
     assert count_instants(1.0, 1.0, 5.0) == count_instants(0.5, 1.0, 5.0) == 1.0
     assert count_instants(inf, 1.0, 5.0) == 5.0
+
+
+def test_windows_of_a_stream_without_rows_have_none():
+    nothing = Characteristics(inf, 1.0)
+    assert window_rows(nothing, 7.0) == window_rows_by_group(nothing, 7.0, 3.0) == nothing
+    assert nothing.valid_rows == 0.0

@@ -63,6 +63,7 @@ def count_matches(term: Expression, inputs: Sequence[pa.RecordBatch]) -> MatchCo
 
     Examples
     --------
+    >>> from tidegate.expressions.nodes import Column
     >>> from tidegate.schema import Type
     >>> term = Call("=", (Column("a", Type.INT), Column("b", Type.INT)), Type.BOOLEAN)
     >>> columns = {"a": [1, 1, 2, None], "b": [1, 2, 2]}
