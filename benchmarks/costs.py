@@ -59,7 +59,10 @@ class Choice:
     seed: int = Mix(1).seed
 
 
-def measure(quick: bool, choice: Choice = Choice()) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+USUAL_CHOICE = Choice()
+
+
+def measure(quick: bool, choice: Choice = USUAL_CHOICE) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     size = QUICK if quick else FULL
     say("calibrating")
     prices = fit_prices(each for _, found in calibrate(size.rows) for each in found)
