@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from statistics import median
 from time import monotonic
 
 from tidegate.algebra.plan import Scan, walk
@@ -113,7 +114,7 @@ class ResourceManager:
         known = self._knowledge
         if known is None or not known.sources.keys() >= seen.streams.keys():
             first = know_streams(seen.streams, buckets=self._buckets)
-            known = first if known is None else replace(known, sources={**first.sources, **known.sources})
+            known = first if known is None else know_new_streams(known, first)
         self._knowledge = known
         return known
 
@@ -156,6 +157,21 @@ class ResourceManager:
         changes = decided.changes(before)
         found = {key: seen.change(key, size, decided.reason) for key, size in changes.items()}
         return {key: each for key, each in found.items() if each != seen.sizes[key]}
+
+
+def know_new_streams(known: Knowledge, first: Knowledge) -> Knowledge:
+    """Return the knowledge with streams of new queries, which are assumed to be as fast as those that run already.
+
+    With the usual rate of a stream, the first estimate may be far above each limit, and shrink all windows in vain.
+    """
+    rates = [each.rate for each in known.sources.values() if each.mark > BEGINNING and each.rate]
+    usual = {
+        stream: flow.with_distance(1.0 / median(rates), max(flow.mark - flow.characteristics.distance, 0.0))
+        if rates and flow.mark > BEGINNING
+        else flow
+        for stream, flow in first.sources.items()
+    }
+    return replace(known, sources={**usual, **known.sources})
 
 
 def _shortfall_warning() -> TidegateWarning:
