@@ -59,7 +59,7 @@ def _change_window(rate: int, figures: Figures) -> bool:
         figures[f"{name}_s"] = found
         say(f"  {name:<14} {found:7.1f} s, predicted {predicted} s")
     figures["memory_of_half_window"] = run.memory(142, 150) / run.memory(70, 80)
-    draw("24.1", "Windows of 60, 30 and 60 seconds", "seconds", "MB", [Line("state", *_memory_of(run.moments))],
+    draw("24.1", "Windows of 60, 30 and 60 seconds", "seconds", [Line("state", *_memory_of(run.moments))],
          {"visible": (110, 180), "full": (140, 210), "changed": (80, 150)})  # fmt: skip
     return abs(down[1] - 140) < 10 and abs(up[1] - 210) < 10
 
@@ -108,7 +108,7 @@ def _change_granule(rate: int, figures: Figures) -> bool:
     figures["coarse_memory"], figures["coarse_cpu"] = table[1].memory / table[0].memory, table[1].cpu / table[0].cpu
     times = [each.now for each in run.moments]
     model = Line("estimated", times, [each[0] / 1e6 for each in watched.estimates])
-    draw("24.2", "A count by granules of 20 ms, 10 s and 20 ms", "seconds", "MB",
+    draw("24.2", "A count by granules of 20 ms, 10 s and 20 ms", "seconds",
          [Line("state", *_memory_of(run.moments)), model], {"changed": (third, 2 * third)})  # fmt: skip
     return table[1].rows < table[0].rows / 5
 
@@ -190,7 +190,7 @@ def _compare_with_shedding(rate: int, figures: Figures) -> bool:
     figures["near_pairs_kept"] = len(near & late["halved"]) / len(near)
     say(f"  half a window keeps {100 * figures['near_pairs_kept']:.2f} % of the pairs less than 5 s apart, "
         f"half of the input {100 * len(near & late['shed']) / len(near):.2f} %")  # fmt: skip
-    draw("24.3", "Half a window against half of the input", "seconds", "MB",
+    draw("24.3", "Half a window against half of the input", "seconds",
          [Line(name, *_memory_of(run.moments)) for name, run in runs.items()], {})  # fmt: skip
     return late["halved"] == near
 
@@ -219,7 +219,7 @@ def _keep_limit(figures: Figures, *, quick: bool) -> None:
         "queries come": tuple(each / 60 for each in kept.events),
         "sizes change": tuple(c / 60 for c in kept.changes),
     }
-    draw("24.4", "Memory within a limit while queries come", "minutes", "MB", lines, events)
+    draw("24.4", "Memory within a limit while queries come", "minutes", lines, events)
 
 
 if __name__ == "__main__":

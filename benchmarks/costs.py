@@ -63,10 +63,10 @@ class Choice:
     seed: int = Mix(1).seed
 
 
-USUAL = Choice()
+USUAL_CHOICE = Choice()
 
 
-def measure(quick: bool, choice: Choice = USUAL) -> Report:  # noqa: FBT001 - the contract of all benchmarks
+def measure(quick: bool, choice: Choice = USUAL_CHOICE) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     size = QUICK if quick else FULL
     say("calibrating")
     prices = fit_prices(each for _, found in calibrate(size.rows) for each in found)

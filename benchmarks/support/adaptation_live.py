@@ -225,5 +225,5 @@ def _note_quality(kept: Kept, watched: Watched, manager: ResourceManager) -> Non
     kept.quality_vs_best.append(quality_of(now, bounds) / best if best else 1.0)
 
 
-QUICK = Plan(15, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 2, 54, 8, 54, 0.5)
-FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 2, 120, 50, 120, 0.5)
+QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 0.75)
+FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 1, 120, 15, 120, 0.6)

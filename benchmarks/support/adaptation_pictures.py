@@ -22,8 +22,8 @@ class Line:
     dashed: bool = False
 
 
-def draw(  # noqa: PLR0917
-    name: str, title: str, across: str, upwards: str, lines: Sequence[Line], events: Mapping[str, Sequence[float]]
+def draw(
+    name: str, title: str, across: str, lines: Sequence[Line], events: Mapping[str, Sequence[float]]
 ) -> None:  # fmt: skip
     """Draw values over time, and events as vertical lines."""
     import matplotlib as mpl
@@ -38,7 +38,7 @@ def draw(  # noqa: PLR0917
     for (event, times), colour in zip(events.items(), COLOURS, strict=False):
         for number, time in enumerate(times):
             axes.axvline(time, color=colour, linewidth=0.8, linestyle=":", label=event if number == 0 else None)
-    axes.set(xlabel=across, ylabel=upwards, ylim=(0, None))
+    axes.set(xlabel=across, ylabel="MB", ylim=(0, None))
     axes.grid(visible=True, alpha=0.3)
     drawing.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5)
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ DEFAULT_PRICES: Mapping[str, Prices] = {
     "union": Prices(7.9e-05, 8.3e-09, 0.0),
     "window": Prices(2.8e-05, 7.1e-09, 0.0),
 }
-"""Prices by kind where `tidegate calibrate` has not run: those of two busy cores, so rather high."""
+"""Prices by kind where `tidegate calibrate` has not run: those of two cores that other work kept busy."""
 
 FORMAT = 1
 """Number of the form of the stored prices. Prices in another form are not read."""

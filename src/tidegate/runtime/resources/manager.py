@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
+from statistics import median
 from time import monotonic
 
 from tidegate.algebra.plan import Scan, walk
@@ -151,7 +152,7 @@ class ResourceManager:
         known = self._knowledge
         if known is None or not known.sources.keys() >= seen.streams.keys():
             first = know_streams(seen.streams, buckets=self._buckets)
-            known = first if known is None else replace(known, sources={**first.sources, **known.sources})
+            known = first if known is None else know_new_streams(known, first)
         self._knowledge = known
         return known
 
@@ -215,6 +216,21 @@ def _histories(seen: Adaptation, sizes: Sizes, reason: str) -> dict[str, SizeHis
     """Return the histories of windows that get other sizes."""
     found = {key: seen.change(key, size, reason) for key, size in sizes.items()}
     return {key: each for key, each in found.items() if each != seen.sizes[key]}
+
+
+def know_new_streams(known: Knowledge, first: Knowledge) -> Knowledge:
+    """Return the knowledge with streams of new queries, which are assumed to be as fast as those that run already.
+
+    With the usual rate of a stream, the first estimate may be far above each limit, and shrink all windows in vain.
+    """
+    rates = [each.rate for each in known.sources.values() if each.mark > BEGINNING and each.rate]
+    usual = {
+        stream: flow.with_distance(1.0 / median(rates), max(flow.mark - flow.characteristics.distance, 0.0))
+        if rates and flow.mark > BEGINNING
+        else flow
+        for stream, flow in first.sources.items()
+    }
+    return replace(known, sources={**usual, **known.sources})
 
 
 def _shortfall_warning() -> TidegateWarning:

@@ -12,12 +12,16 @@ import pytest
 from tidegate.catalog.catalog import SourceStream
 from tidegate.catalog.limits import NO_LIMITS
 from tidegate.connectors.memory import MemorySource
+from tidegate.costs.characteristics import Characteristics
+from tidegate.costs.estimates import Flow
 from tidegate.language.bind.program import bind
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adaptation
 from tidegate.runtime.compile import compile_job
+from tidegate.runtime.costs.knowledge import USUAL_SOURCE, Knowledge
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.resources.managed_job import manage_job
+from tidegate.runtime.resources.manager import know_new_streams
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -119,3 +123,14 @@ def test_limits_are_set(setting, limits):
     found = bind(f"SET {setting}").catalog.limits
     assert (found.memory, found.cpu, found.delay) == limits
     assert bind(f"SET {setting}; SET memory_limit = none; SET cpu_limit = none").catalog.limits.memory is None
+
+
+def test_a_new_stream_is_assumed_to_be_as_fast_as_those_that_run():
+    slow, table = Characteristics(30.0 * SECOND, 1.0), Characteristics(2.0**62 / 50, 2.0**62)
+    known = Knowledge({"a": Flow.of(slow, 31.0 * SECOND), "t": Flow.of(table, -(2.0**62))})
+    first = Knowledge({"a": USUAL_SOURCE, "b": Flow.of(USUAL_SOURCE.characteristics, 5_000.0)})
+    found = know_new_streams(known, first)
+    assert found.source("a") == known.source("a")
+    assert found.source("b").characteristics.distance == pytest.approx(30 * SECOND)
+    assert found.source("b").mark == pytest.approx(30 * SECOND + 4_000)
+    assert know_new_streams(Knowledge(), first).source("b") == first.source("b")
