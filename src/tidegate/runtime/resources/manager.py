@@ -221,7 +221,7 @@ def _histories(seen: Adaptation, sizes: Sizes, reason: str) -> dict[str, SizeHis
 def know_new_streams(known: Knowledge, first: Knowledge) -> Knowledge:
     """Return the knowledge with streams of new queries, which are assumed to be as fast as those that run already.
 
-    With the usual rate of a stream, the first estimate may be far above each limit, and shrink all windows in vain.
+    With the usual rate of a stream, the first estimate may be far above each limit, and shrink all windows for nothing.
     """
     rates = [each.rate for each in known.sources.values() if each.mark > BEGINNING and each.rate]
     usual = {
