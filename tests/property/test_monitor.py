@@ -178,7 +178,7 @@ def lost(batches, buckets, constraints, share, *, common):
     """What is counted in all buckets together, and how many results there really are, without and with constraints."""
     counted = None
     for bucket in range(buckets):
-        join, sample = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0})), losses.Sample()
+        join, sample = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0})), losses.JoinSample()
         for batch, moment in moments(batches):
             new = arrivals([e for e in batch if e.value % buckets == bucket], moment)
             keyed = {stream: replace(each, row=each.keys[0]) for stream, each in new.items()}
@@ -186,7 +186,7 @@ def lost(batches, buckets, constraints, share, *, common):
             keys = (
                 losses.CommonKeyCodes({stream: each.keys[0] for stream, each in new.items()}, found) if common else None
             )
-            sample = losses.Sample(sample.parts)  # as if the state had been loaded
+            sample = losses.JoinSample(sample.parts)  # as if the state had been loaded
             report = losses.observe_losses(sample, join, new, moment, constraints, keys, [0], share)
             counted = losses.add_lost_counts(counted, [with_losses(report)])
     return counted

@@ -14,6 +14,7 @@ from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.job import DEAD_LETTERS, Job
 from tidegate.runtime.quality import QUALITY
+from tidegate.runtime.shedding import SHEDDING
 from tidegate.runtime.spark.live_runner import LiveSparkRun
 from tidegate.time import BEGINNING, FOREVER
 
@@ -118,7 +119,7 @@ class SteppedSession(LiveSession):
         return change()
 
     def _on_rows(self, name: str, rows: pa.RecordBatch) -> None:
-        if name == DEAD_LETTERS:
+        if name in (DEAD_LETTERS, SHEDDING):
             return
         if name == QUALITY:
             columns = [each.cast(pa.int64()) if pa.types.is_timestamp(each.type) else each for each in rows.columns]

@@ -82,7 +82,7 @@ def followed(
     """
     join = SynopsisJoin.empty(choice.graph, exact=not lean, watched=frozenset({0}))
     record: Any = None
-    parts, sample, all_ = NO_PARTS, losses.Sample(), Followed()
+    parts, sample, all_ = NO_PARTS, losses.JoinSample(), Followed()
     numbers = [data.number(stream) for stream in (1, 2)]
     for begin in range(0, len(data), batch):
         rows = np.arange(begin, min(begin + batch, len(data)))

@@ -57,7 +57,7 @@ _Z = 1.96
 
 
 @dataclass(slots=True, eq=False)
-class Sample:
+class JoinSample:
     """Small joins between two steps, as parts of the state, and decoded if they have been."""
 
     parts: Parts = field(default_factory=lambda: NO_PARTS)
@@ -72,7 +72,7 @@ class CommonKeyCodes(NamedTuple):
 
 
 def observe_losses(
-    sample: Sample,
+    sample: JoinSample,
     join: SynopsisJoin,
     batch: Mapping[int, StreamArrivals],
     moment: Moment,
@@ -160,7 +160,7 @@ def _dispersion(counts: Sequence[int]) -> float:
 class _SampleJoins:
     """Small joins of a step, by the name prefix of their parts."""
 
-    sample: Sample
+    sample: JoinSample
     used: dict[str, SynopsisJoin] = field(default_factory=dict)
 
     def load_join(

@@ -22,7 +22,7 @@ from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import GONE, horizons_of
 from tidegate.physical.keyed_join.kernels.state_parts import FILTERS, filters_name, slice_name
 from tidegate.physical.keyed_join.layout import KeyedJoinLayout
-from tidegate.physical.keyed_join.losses import Sample
+from tidegate.physical.keyed_join.losses import JoinSample
 from tidegate.physical.keyed_join.results import OpenResults
 from tidegate.schema import Schema
 
@@ -110,7 +110,7 @@ class KeyedJoinState:
     """Number of elements of each input that have been joined."""
     seen: Parts = field(default_factory=dict)
     """State of the watches."""
-    sample: Sample = field(default_factory=Sample)
+    sample: JoinSample = field(default_factory=JoinSample)
     """All elements of a sample of keys, to estimate missing results."""
     slices: list[dict[str, SliceChunk]] = field(default_factory=list)
     saved: dict[str, tuple[Columns, pa.RecordBatch]] = field(default_factory=dict)
@@ -293,7 +293,7 @@ def _decode_state(shape: KeyedJoinParameters, chunks: Chunks) -> KeyedJoinState:
         [figures.get(f"row{stream}", 0) for stream in streams],
         [figures.get(f"met{stream}", 0) for stream in streams],
         _parts_with_prefix(_SEEN, parts),
-        Sample(_parts_with_prefix(_SAMPLE, parts)),
+        JoinSample(_parts_with_prefix(_SAMPLE, parts)),
         slices,
         saved,
         {stream: CountWindowProgress.load(_window_prefix(stream), chunks, figures) for stream in shape.counted_inputs},

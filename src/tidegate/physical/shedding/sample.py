@@ -20,7 +20,7 @@ from tidegate.values import value
 
 @value
 class SampleOperator:
-    """Keep elements by a hash of their columns and start; add a column with what each of them stands for."""
+    """Keep elements by a hash of their columns and start; add a column with how many rows each of them counts for."""
 
     source: Schema
     stream: str

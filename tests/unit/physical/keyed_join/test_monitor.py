@@ -182,7 +182,7 @@ def test_the_estimate_is_near_to_what_a_wrong_declaration_makes_a_join_miss():
 
 def test_without_a_common_key_pairs_of_each_edge_are_counted():
     graph = Graph(("a", "b", "c"), (Edge(0, 1), Edge(1, 2)))
-    join, sample, counted = SynopsisJoin.empty(graph, exact=False), losses.Sample(), None
+    join, sample, counted = SynopsisJoin.empty(graph, exact=False), losses.JoinSample(), None
     lean = Constraints(arriving={0: Bound(time=3), 1: Bound(time=3)})
     a, b, c = elements([5], [0]), elements([5], [2]), elements([6], [9])
     b, c = replace(b, keys={**b.keys, 1: np.array([6])}), replace(c, keys={1: c.keys[0]})
@@ -209,7 +209,7 @@ def test_without_a_sample_it_is_not_known_what_is_missing_where_a_constraint_is_
 
 
 def test_without_a_sample_nothing_is_joined_beside_the_join():
-    join, sample = SynopsisJoin.empty(GRAPH, exact=False), losses.Sample()
+    join, sample = SynopsisJoin.empty(GRAPH, exact=False), losses.JoinSample()
     report = losses.observe_losses(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], 0.0)
     none = LostCounts(*((0,) * losses.GROUPS,) * 2)
     assert losses.add_lost_counts(None, [with_losses(report)] * 2) == LossSample(pairs={0: none})

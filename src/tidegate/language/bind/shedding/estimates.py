@@ -1,6 +1,6 @@
 """Estimates from a sample: COUNT, SUM and AVG of all rows, each with an interval of 95 % confidence.
 
-Each row of a sample of the rate p stands for w = 1 / p rows. The estimated sum of x over all rows is the sum of w·x,
+Each row of a sample of the rate p counts for w = 1 / p rows. The estimated sum of x over all rows is the sum of w·x,
 and its variance is the sum of (w² - w)·x² over the rows kept (Horvitz and Thompson). An average is a ratio of two such
 sums; its variance is that of the residuals x - average. So all of it consists of sums.
 """
@@ -22,7 +22,7 @@ SumOf = Callable[[Expression], Expression]
 
 
 @value
-class Estimate:
+class EstimatedCall:
     """An estimated value with the ends of its interval, over columns of sums."""
 
     value: Expression
@@ -30,7 +30,7 @@ class Estimate:
     high: Expression
 
 
-def estimate_call(call: AggregateCall, argument: Column | None, weight: Column, sum_of: SumOf) -> Estimate | None:
+def estimate_call(call: AggregateCall, argument: Column | None, weight: Column, sum_of: SumOf) -> EstimatedCall | None:
     """Return the estimate of a COUNT, SUM or AVG; None for any other aggregate."""
     is_number = argument is None or call.function == "count" or argument.type.is_numeric
     if call.distinct or call.user is not None or not is_number:
@@ -45,21 +45,21 @@ def estimate_call(call: AggregateCall, argument: Column | None, weight: Column, 
     return None
 
 
-def _estimate_count(argument: Column | None, weight: Column, sum_of: SumOf) -> Estimate:
+def _estimate_count(argument: Column | None, weight: Column, sum_of: SumOf) -> EstimatedCall:
     def count(each: Expression) -> Expression:
         return _call("coalesce", sum_of(_where_known(argument, each)), _number(0.0))
 
     total = count(weight)
     known = _with_interval(total, count(_spread(weight)))
     # The rows kept are a part of all rows, so there are at least as many.
-    return Estimate(total, _call("greatest", known.low, count(_number(1.0))), known.high)
+    return EstimatedCall(total, _call("greatest", known.low, count(_number(1.0))), known.high)
 
 
-def _estimate_sum(x: Expression, weight: Column, sum_of: SumOf) -> Estimate:
+def _estimate_sum(x: Expression, weight: Column, sum_of: SumOf) -> EstimatedCall:
     return _with_interval(sum_of(_call("*", weight, x)), sum_of(_product(_spread(weight), x, x)))
 
 
-def _estimate_average(x: Expression, weight: Column, sum_of: SumOf) -> Estimate:
+def _estimate_average(x: Expression, weight: Column, sum_of: SumOf) -> EstimatedCall:
     rows = sum_of(_where_known(x, weight))
     average = _call("/", sum_of(_call("*", weight, x)), rows)
     squares, products = sum_of(_product(_spread(weight), x, x)), sum_of(_product(_spread(weight), x))
@@ -69,11 +69,11 @@ def _estimate_average(x: Expression, weight: Column, sum_of: SumOf) -> Estimate:
     return _with_interval(average, _call("/", residuals, _product(rows, rows)))
 
 
-def _with_interval(estimate: Expression, variance: Expression) -> Estimate:
+def _with_interval(estimate: Expression, variance: Expression) -> EstimatedCall:
     # Rounding may make a variance of almost 0 negative.
     deviation = _call("sqrt", _call("greatest", variance, _number(0.0)))
     half = _call("*", _number(QUANTILE), deviation)
-    return Estimate(estimate, _call("-", estimate, half), _call("+", estimate, half))
+    return EstimatedCall(estimate, _call("-", estimate, half), _call("+", estimate, half))
 
 
 def _spread(weight: Column) -> Expression:

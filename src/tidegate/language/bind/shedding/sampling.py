@@ -38,7 +38,7 @@ from tidegate.algebra.similarity_join import Shedding
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.nodes import Call, Cast, Column, Expression, Literal, columns_of, transform
 from tidegate.language.bind.names import is_same_name, unique_name
-from tidegate.language.bind.shedding.estimates import Estimate, estimate_call
+from tidegate.language.bind.shedding.estimates import EstimatedCall, estimate_call
 from tidegate.schema import Type
 from tidegate.values import value
 
@@ -141,7 +141,7 @@ def _estimate(plan: Aggregate, shedding: Shedding) -> _Estimated:
     return _Estimated(Map(totals, (*keys, *outputs), plan.span), bounds)
 
 
-def _extreme(call: AggregateCall, span: Span, shedding: Shedding) -> Estimate:
+def _extreme(call: AggregateCall, span: Span, shedding: Shedding) -> EstimatedCall:
     """Return MIN or MAX of the rows kept, which bounds that of all rows on one side."""
     if call.function not in ("min", "max"):
         name = f"{call.function.upper()}({'DISTINCT …' if call.distinct else ''})"
@@ -149,7 +149,7 @@ def _extreme(call: AggregateCall, span: Span, shedding: Shedding) -> Estimate:
     if not shedding.approximate:
         raise _refusal(call.function.upper(), span, f"{_EXACT}, {_APPROXIMATE} for that of the rows kept")
     found, unknown = Column(call.name, call.type), Literal(None, call.type)
-    return Estimate(found, unknown, found) if call.function == "min" else Estimate(found, found, unknown)
+    return EstimatedCall(found, unknown, found) if call.function == "min" else EstimatedCall(found, found, unknown)
 
 
 # ---- above the aggregate
