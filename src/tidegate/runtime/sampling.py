@@ -45,12 +45,15 @@ class SampledStream:
 
 def sampled_streams(graph: StageGraph, sizes: SizeHistories) -> tuple[SampledStream, ...]:
     """Return the samples of a graph, with the newest rates."""
-    found = (
-        _sampled_stream(stage.query, node.operator, sizes)
-        for stage in graph.stages
-        for node in stage.nodes
-        if isinstance(node.operator, SampleOperator)
-    )
+    if "samples" not in graph.memo:
+        # Asked for after every step, also of thousands of queries without a sample.
+        graph.memo["samples"] = tuple(
+            (stage.query, node.operator)
+            for stage in graph.stages
+            for node in stage.nodes
+            if isinstance(node.operator, SampleOperator)
+        )
+    found = [_sampled_stream(query, operator, sizes) for query, operator in graph.memo["samples"]]
     return tuple(dict.fromkeys(found))
 
 

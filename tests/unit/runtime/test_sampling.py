@@ -18,6 +18,7 @@ from tidegate.physical.shedding.sample_pace import SamplePace
 from tidegate.runtime.adaptation import Adaptation
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.embedded.runner import EmbeddedRun
+from tidegate.runtime.resources.managed_job import manage_job
 from tidegate.runtime.sampling import SampleManager, manage_samples, next_rate
 from tidegate.runtime.shedding import SHEDDING
 from tidegate.session import Session
@@ -56,6 +57,7 @@ def run(cost: Mapping[range, float], steps: int, *, fixed: float = 0.1, text: st
     program = bind(text)
     [stream] = [each for each in program.catalog if isinstance(each, SourceStream)]
     job = compile_job(program, sinks={}, sources={"s": MemorySource(stream, rows(steps * STEP))})
+    job = manage_job(job)
     assert isinstance(job.adapt, SampleManager)
     slow, found = SlowSteps(job.adapt, cost, fixed), dict[str, list[pa.RecordBatch]]()
     made = EmbeddedRun(
@@ -136,7 +138,7 @@ def test_without_samples_whose_rate_may_change_nothing_is_decided():
     program = bind(TEXT.replace("shedding = sample", "shedding = sample, sample = 0.1"))
     [stream] = [each for each in program.catalog if isinstance(each, SourceStream)]
     job = compile_job(program, sinks={}, sources={"s": MemorySource(stream, rows(10))})
-    assert (job.adapt, dict(job.adjusted)) == (None, {})
+    assert (manage_job(job).adapt, dict(job.adjusted)) == (None, {})
 
 
 @pytest.mark.parametrize(("rate", "expected"), [(EVERY_ROW, 500_000), (500_000, 500_000), (100_000, 200_000)])
