@@ -228,7 +228,8 @@ def _note_quality(kept: Kept, watched: Watched, manager: ResourceManager) -> Non
                 best = max(best, quality_of(sizes, bounds))
                 break
     now = {key: watched.moments[-1].sizes[key] for key in bounds}
-    kept.quality_vs_best.append(quality_of(now, bounds) / best if best else 1.0)
+    # If nothing better than the worst sizes fits, there is nothing to compare with.
+    kept.quality_vs_best += [quality_of(now, bounds) / best] if best else []
 
 
 QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 1.6)
