@@ -207,7 +207,8 @@ def _keep_limit(figures: Figures, *, quick: bool) -> None:
         kept = keep_limit(Path(second), plan, limit)
     figures["worst_overshoot"] = kept.overshoot(plan.window)
     figures["worst_overshoot_at_any_time"] = max(each.memory for each in kept.moments) / limit
-    figures["quality_vs_best"] = min(kept.quality_vs_best)
+    figures["quality_vs_best"] = min(kept.quality_vs_best, default=0.0)
+    figures["spans_with_a_best"] = len(kept.quality_vs_best)
     figures["changes_per_window"] = kept.changes_per_window(plan.window)
     figures["changes"], figures["warnings"] = len(kept.changes), kept.warnings
     times = [each.now / 60 for each in kept.moments]

@@ -6,7 +6,7 @@ It learns what operators cost while they run. Nothing that it knows is recorded:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from math import inf
 from statistics import median
@@ -21,7 +21,7 @@ from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adaptation, AdjustedWindow, AdjustedWindows
 from tidegate.runtime.costs.estimate import estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import Knowledge, know_streams
-from tidegate.runtime.costs.learn import FEWEST_ROWS, NO_SAMPLE, RunSample, learn, learn_sources, span_between
+from tidegate.runtime.costs.learn import NO_SAMPLE, RunSample, learn, learn_sources, span_between
 from tidegate.runtime.figures import figures_of_operators
 from tidegate.runtime.graph_parts import carry_places
 from tidegate.runtime.resources.choose_sizes import Sizes, nearest_size
@@ -123,8 +123,10 @@ class ResourceManager:
             self._rates_since, self._seconds = sample, 0.0
         elif span is not None and span.time >= _longest_effect(seen, known) * SPAN_OF_RATES:
             cpu = _smooth(cpu, self._seconds * 1e6 / span.time)
-            self._knowledge = learn_sources(seen.graph, known, span)
-            self._measured |= {stream for stream, rows in span.rows.items() if rows >= FEWEST_ROWS}
+            learnt = learn_sources(seen.graph, known, span)
+            self._knowledge = assume_unread(learnt, seen.graph.streams)
+            # A stream that came in between was not read in the whole span.
+            self._measured |= self._rates_since.rows.keys()
             self._rates_since, self._seconds = sample, 0.0
         self._used = Usage(self._peak_of_memory(seen, known), cpu, delay)
 
@@ -152,7 +154,11 @@ class ResourceManager:
         known = self._knowledge
         if known is None or not known.sources.keys() >= seen.streams.keys():
             first = know_streams(seen.streams, buckets=self._buckets)
-            known = first if known is None else know_new_streams(known, first)
+            if known is None:
+                known = first
+            else:
+                new = first.assumed - known.sources.keys()
+                known = replace(known, sources={**first.sources, **known.sources}, assumed=known.assumed | new)
         self._knowledge = known
         return known
 
@@ -218,19 +224,21 @@ def _histories(seen: Adaptation, sizes: Sizes, reason: str) -> dict[str, SizeHis
     return {key: each for key, each in found.items() if each != seen.sizes[key]}
 
 
-def know_new_streams(known: Knowledge, first: Knowledge) -> Knowledge:
-    """Return the knowledge with streams of new queries, which are assumed to be as fast as those that run already.
+def assume_unread(known: Knowledge, read: Collection[str]) -> Knowledge:
+    """Return the knowledge in which streams that no query has read are assumed to be as fast as those that are read.
 
-    With the usual rate of a stream, the first estimate may be far above each limit, and shrink all windows for nothing.
+    With the usual rate of a stream, the first estimate of a query that reads one may be far above each limit, and
+    shrink all windows for nothing.
     """
-    rates = [each.rate for each in known.sources.values() if each.mark > BEGINNING and each.rate]
+    distances = [known.sources[each].characteristics.distance for each in read if known.sources[each].mark > BEGINNING]
+    if not distances:
+        return known
     usual = {
-        stream: flow.with_distance(1.0 / median(rates), max(flow.mark - flow.characteristics.distance, 0.0))
-        if rates and flow.mark > BEGINNING
-        else flow
-        for stream, flow in first.sources.items()
+        stream: flow.with_distance(median(distances), max(flow.mark - flow.head - flow.characteristics.distance, 0.0))
+        for stream, flow in known.sources.items()
+        if stream in known.assumed and stream not in read and flow.mark > BEGINNING
     }
-    return replace(known, sources={**usual, **known.sources})
+    return replace(known, sources={**known.sources, **usual})
 
 
 def _shortfall_warning() -> TidegateWarning:

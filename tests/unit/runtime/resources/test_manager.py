@@ -21,7 +21,7 @@ from tidegate.runtime.compile import compile_job
 from tidegate.runtime.costs.knowledge import USUAL_SOURCE, Knowledge
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.resources.managed_job import manage_job
-from tidegate.runtime.resources.manager import know_new_streams
+from tidegate.runtime.resources.manager import assume_unread
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -125,12 +125,13 @@ def test_limits_are_set(setting, limits):
     assert bind(f"SET {setting}; SET memory_limit = none; SET cpu_limit = none").catalog.limits.memory is None
 
 
-def test_a_new_stream_is_assumed_to_be_as_fast_as_those_that_run():
+def test_a_stream_that_nothing_reads_is_assumed_to_be_as_fast_as_those_that_are_read():
     slow, table = Characteristics(30.0 * SECOND, 1.0), Characteristics(2.0**62 / 50, 2.0**62)
-    known = Knowledge({"a": Flow.of(slow, 31.0 * SECOND), "t": Flow.of(table, -(2.0**62))})
-    first = Knowledge({"a": USUAL_SOURCE, "b": Flow.of(USUAL_SOURCE.characteristics, 5_000.0)})
-    found = know_new_streams(known, first)
-    assert found.source("a") == known.source("a")
+    unread = Flow.of(USUAL_SOURCE.characteristics, 5_000.0)
+    sources = {"a": Flow.of(slow, 31.0 * SECOND), "t": Flow.of(table, -(2.0**62)), "b": unread}
+    known = Knowledge(sources, assumed=frozenset("ab"))
+    found = assume_unread(known, ("a", "t"))
+    assert [found.source(each) for each in "at"] == [known.source(each) for each in "at"]
     assert found.source("b").characteristics.distance == pytest.approx(30 * SECOND)
     assert found.source("b").mark == pytest.approx(30 * SECOND + 4_000)
-    assert know_new_streams(Knowledge(), first).source("b") == first.source("b")
+    assert assume_unread(known, ("t",)) == known
