@@ -72,12 +72,12 @@ def test_a_row_has_the_rate_in_force_at_its_start():
     operator = SampleOperator(schema, "s", "weight", None, "key")
     starts = np.arange(2000)
     batch = Batch(starts, starts + 1, pa.record_batch({"a": starts}))
-    history = SizeHistory.of(1_000_000).changed(1000, 100_000)
+    history = SizeHistory.of(100_000).changed(1000, 1_000_000)
     kept = operator.with_sizes(history).step({}, [batch], [5]).output
     assert len(operator.step({}, [batch], [5]).output) == 2000
-    assert (kept.start < 1000).sum() == 1000
-    assert 50 < (kept.start >= 1000).sum() < 150
+    assert (kept.start >= 1000).sum() == 1000
+    assert 50 < (kept.start < 1000).sum() < 150
     assert set(zip((kept.start < 1000).tolist(), kept.column("weight").to_pylist(), strict=True)) == {
-        (True, 1.0),
-        (False, 10.0),
+        (True, 10.0),
+        (False, 1.0),
     }
