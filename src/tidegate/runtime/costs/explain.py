@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidegate.costs.estimates import NO_SIZES, SECOND, USUAL_ELAPSED
 from tidegate.runtime.costs.estimate import OperatorEstimate, estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
-from tidegate.runtime.costs.learn import RunSample, RunSpan, learn, sample_run, span_between
+from tidegate.runtime.costs.learn import RunSample, RunSpan, learn_whole_run, sample_run, span_between
 from tidegate.runtime.explain_stages import annotate_stages
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
@@ -46,10 +46,9 @@ def explain_cost_of_running(
     streams = {stream: job.sources[stream].stream for stream in part.streams}
     known = know_streams(streams, [progress], job.buckets)
     if span is not None:
-        # Figures are averages of the whole run, in which windows were half as full as they are now if they still fill.
-        learnt = learn(part, replace(known, elapsed=known.elapsed / 2), span, sizes_in_force)
+        learnt = learn_whole_run(part, known, span, sizes_in_force)
         known_of = {place: replace(each, row_bytes=None) for place, each in learnt.operators.items()}
-        known = replace(learnt, operators=known_of, factors={}, elapsed=known.elapsed)
+        known = replace(learnt, operators=known_of, factors={})
     return f"query {query}\n\n{explain_cost(part, known, span, sizes_in_force)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from itertools import combinations
 from math import prod
 
@@ -18,7 +19,7 @@ from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
 from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_base_inputs
 from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
-from tidegate.runtime.costs.learn import learn
+from tidegate.runtime.costs.learn import learn_whole_run
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.metadata import Observed
@@ -44,7 +45,8 @@ def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfSt
     if span is None:
         return rows_of_sources(progress)
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
-    learnt = learn(part, known, span, {})
+    # Orders are compared for windows that are full.
+    learnt = replace(learn_whole_run(part, known, span, {}), elapsed=inf)
     found = selectivities_of_joins(part, learnt, count_matches_of_joins(job.graph, states))
     inputs = inputs_of_joins(part, learnt)
     return replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)

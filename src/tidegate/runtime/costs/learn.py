@@ -134,6 +134,15 @@ def learn(graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str
     return replace(knowledge, operators=operators, factors=factors)
 
 
+def learn_whole_run(graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str, float]) -> Knowledge:
+    """Return the knowledge after a run, by figures that are averages since its beginning.
+
+    Windows that still fill were half as full on average as they are now.
+    """
+    learnt = learn(graph, replace(known, elapsed=known.elapsed / 2), span, sizes)
+    return replace(learnt, elapsed=known.elapsed)
+
+
 def learn_sources(graph: StageGraph, known: Knowledge, span: RunSpan) -> Knowledge:
     """Return the knowledge with the rates of sources, and the length of a step, in a span of a run."""
     sources = _learn_sources(graph, known, span)
