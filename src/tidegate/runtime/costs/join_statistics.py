@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 from tidegate.costs.estimates import NO_SIZES, NOTHING_KNOWN, CostEstimate, Flow
 from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjuncts
