@@ -45,7 +45,7 @@ from tidegate.algebra.plan import (
 from tidegate.schema import Schema, Type
 
 UNKNOWN = frozenset(
-    {"count_window", "validity_window", "granularity", "changes", "split"}
+    {"count_window", "validity_window", "granularity", "changes", "split", "sample"}
     | {"variance", "stddev", "var_pop", "stddev_pop"}
 )
 """Kinds of operators, and aggregates, that the oracle has no opinion about."""

@@ -201,6 +201,8 @@ def test_a_run_that_fails_ends_the_look_for_better_plans_quietly(folder, monkeyp
     found = better_plans.queries_to_move
 
     def look(live, advise):
+        if not live.version.queries:
+            return []  # the statements below are still on their way
         looks.append(None)
         monkeypatch.setattr(session, "_submit", lambda _: session._find_query("gone"))
         return list(found(live, advise))
