@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 PROFILE = os.environ.get("TIDEGATE_HYPOTHESIS", "tidegate")
-_SHARES = {"tidegate": 0.5, "thorough": 30.0}
+_SHARES = {"tidegate": 0.4, "thorough": 24.0}
 
 
 def examples(count: int) -> int:
