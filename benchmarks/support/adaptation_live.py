@@ -48,7 +48,7 @@ class SteppedRun(LiveEmbeddedRun):
 
 
 class SteppedSession(LiveSession):
-    """A live session that runs a step when it is told to."""
+    """A live session that runs a step when it is asked to."""
 
     _run: SteppedRun
 

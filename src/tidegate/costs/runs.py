@@ -23,7 +23,7 @@ ENDLESS = 1e9
 """Number of steps above which rows are those of a table: they come at once, and none leaves."""
 
 SPREADS = 4
-"""Number of parts in which spreads of lives are told apart."""
+"""Number of parts by which spreads of lives are distinguished."""
 
 
 @value
