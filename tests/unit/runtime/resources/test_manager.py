@@ -21,7 +21,7 @@ from tidegate.runtime.compile import compile_job
 from tidegate.runtime.costs.knowledge import USUAL_SOURCE, Knowledge
 from tidegate.runtime.embedded.runner import EmbeddedRun
 from tidegate.runtime.resources.managed_job import manage_job
-from tidegate.runtime.resources.manager import assume_unread
+from tidegate.runtime.resources.manager import ResourceManager, assume_unread
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -66,7 +66,8 @@ def run(text: str, rates: Sequence[int]) -> tuple[Watched, EmbeddedRun]:
     program = bind(text)
     named = [stream for stream in program.catalog if isinstance(stream, SourceStream)]
     sources = {each.name: MemorySource(each, rows(rates, seed)) for seed, each in enumerate(named)}
-    job = manage_job(compile_job(program, sinks={}, sources=sources))
+    # A clock that stands still: when the manager may decide does not depend on the speed of the machine.
+    job = manage_job(compile_job(program, sinks={}, sources=sources), ResourceManager(clock=lambda: 0.0))
     watched = Watched(job.adapt)
     made = EmbeddedRun(
         replace(job, adapt=watched), on_rows=lambda *_: None, once=True, rows_per_step=400, is_wanted=lambda _: False
