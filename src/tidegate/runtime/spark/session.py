@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -50,6 +51,8 @@ SETTINGS = {
     "spark.sql.adaptive.streaming.stateless.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.python.daemon.module": "tidegate.runtime.spark.daemon",
+    # Over TCP, Java and Python wait 40 ms for each other in most jobs: until a delayed acknowledgement.
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Spark writes several files per batch for its own logs of a query: write no checksum file for each.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
