@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import DataError
-from tidegate.physical.common.operator import NO_STATE, Chunks, Steered, TooManyPairs
+from tidegate.physical.common.operator import NO_STATE, Chunks, TooManyPairs
 from tidegate.runtime.bucket_step import (
     Inbox,
     Outbox,
@@ -54,7 +54,7 @@ class Part:
     @staticmethod
     def of(stages: tuple[Stage, ...], buckets: int, most_pairs: int) -> Part:
         """Return the part of some stages; with steered operators, which report once per step, it never cuts a step."""
-        is_steered = any(isinstance(node.operator, Steered) for stage in stages for node in stage.nodes)
+        is_steered = any(stage.is_steered for stage in stages)
         return Part(stages, buckets, None if is_steered else most_pairs)
 
 

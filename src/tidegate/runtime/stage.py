@@ -262,6 +262,11 @@ class Stage:
         """The lines of all operators in EXPLAIN, by number."""
         return tuple(node.operator.describe() for node in self.nodes)
 
+    @cached_property
+    def is_steered(self) -> bool:
+        """Return whether any operator is steered."""
+        return any(_traits_of(node.operator).is_steered for node in self.nodes)
+
     @property
     def is_single(self) -> bool:
         """Return whether all elements must be in one bucket."""
@@ -330,15 +335,36 @@ def _number_nodes(outlets: Sequence[Outlet], ports: int) -> _NumberedNodes:
     return _NumberedNodes(nodes, outputs)
 
 
+class _Traits(NamedTuple):
+    """The protocols that a class of operators follows."""
+
+    is_bucket_aware: bool
+    is_pair_limited: bool
+    is_adjustable: bool
+    is_steered: bool
+
+
+_TRAITS: dict[type, _Traits] = {}
+"""Traits by class: to ask an operator for its protocols is slow, and a graph may have thousands of operators."""
+
+
+def _traits_of(operator: Operator) -> _Traits:
+    found = _TRAITS.get(type(operator))
+    if found is None:
+        protocols = (BucketAware, PairLimited, Adjustable, Steered)
+        found = _TRAITS[type(operator)] = _Traits(*(isinstance(operator, each) for each in protocols))
+    return found
+
+
 def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: Placement) -> PlacedOperator:
-    operator = node.operator
-    if isinstance(operator, BucketAware):
-        operator = operator.for_bucket(placement.bucket, placement.buckets)
-    if placement.most_pairs is not None and isinstance(operator, PairLimited):
-        operator = operator.with_pair_limit(placement.most_pairs)
-    is_adjustable = isinstance(operator, Adjustable) and operator.adjusted_by is not None
+    operator, traits = node.operator, _traits_of(node.operator)
+    if traits.is_bucket_aware:
+        operator = cast("BucketAware", operator).for_bucket(placement.bucket, placement.buckets)
+    if placement.most_pairs is not None and traits.is_pair_limited:
+        operator = cast("PairLimited", operator).with_pair_limit(placement.most_pairs)
+    is_adjustable = traits.is_adjustable and cast("Adjustable", operator).adjusted_by is not None
     is_keyed = operator.partition_keys is not None
-    return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), is_keyed, is_adjustable)
+    return PlacedOperator(operator, inputs, query, traits.is_steered, is_keyed, is_adjustable)
 
 
 def split_by_operator(state: Chunks) -> Mapping[int, Chunks]:
