@@ -51,7 +51,7 @@ class Size:
 
 
 FULL = Size(1_000, 10 * MINUTE, 15_000_000, Steps(60, 30, 30), Steps(40, 20, 20), ROWS)
-QUICK = Size(40, 3 * MINUTE, 10_000_000, Steps(24, 24, 24), Steps(16, 8, 8), ROWS[:2])
+QUICK = Size(40, 3 * MINUTE, 10_000_000, Steps(24, 24, 24), Steps(16, 8, 8), ROWS[:3])
 """Spans are longer than the longest window: otherwise, what is kept in one of them depends on chance in another."""
 
 
@@ -121,8 +121,10 @@ def report(errors: Errors, worst_order: float) -> Report:
         for level, each in sorted(which.items()):
             figures[f"{name}_error_median_level_{level}"] = float(np.median(np.abs(each)))
             figures[f"{name}_operators_level_{level}"] = len(each)
-    for kind, each in sorted(errors.kinds.items()):
-        say(f"  memory of {kind:<24} {len(each):>6} operators, median {np.median(each):+.3f}")
+    for name, kinds in (("memory", errors.kinds), ("processor", errors.work)):
+        for kind, each in sorted(kinds.items()):
+            low, middle, high = np.percentile(each, [5, 50, 95])
+            say(f"  {name} of {kind:<24} {len(each):>6} operators, {middle:+.3f} ({low:+.3f} to {high:+.3f})")
     for name, memory, processor in errors.totals:
         figures[f"{name}_memory_error"], figures[f"{name}_cpu_error"] = memory, processor
     figures["operators"], figures["estimate_ms"] = errors.operators, 1000 * errors.estimating

@@ -7,6 +7,7 @@ estimates by the middle of it: windows that are longer than the run so far are n
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,8 @@ class Errors:
     processor: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     kinds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Signed errors of memory, by class of operator."""
+    work: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Signed errors of processor time, by class of operator."""
     totals: list[tuple[str, float, float]] = field(default_factory=list)
     """For each run, its name and the signed relative errors of all memory and of all processor time."""
     operators: int = 0
@@ -62,6 +65,8 @@ def compare(  # noqa: PLR0917
 ) -> None:
     """Run a program, and add the errors of its estimates."""
     graph = run.job.graph
+    gc.collect()
+    gc.freeze()  # as the service does when it starts: pauses would count for operators by chance
     for number in range(steps.filling):
         run.step(rows_of(number))
     learning = run.sample()
@@ -93,6 +98,7 @@ def compare(  # noqa: PLR0917
             errors.kinds[type(operator).__name__].append(error)
         if (seconds := span.seconds_of(place)) > 0 and estimate.seconds > 0:
             errors.processor[levels[place]].append(estimate.seconds / seconds - 1.0)
+            errors.work[type(operator).__name__].append(estimate.seconds / seconds - 1.0)
     errors.operators += len(estimates)
     spent = sum(span.seconds_of(place) for place in estimates)
     errors.totals.append(

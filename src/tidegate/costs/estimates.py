@@ -82,6 +82,10 @@ class Flow:
         so_far = self.map(lambda each: replace(each, length=min(each.length, elapsed)))
         return replace(so_far, longest=min(self.longest, elapsed), fills=True)
 
+    def unless_later(self, elapsed: float) -> Flow:
+        """Return the flow after a time; without elements if the newest one trails by more than that."""
+        return self if self.head < elapsed else self.map(lambda each: replace(each, distance=inf))
+
     def delay(self, by: float) -> Flow:
         """Return the flow with elements and watermark moved back in time; forward if `by` is negative."""
         return replace(self, head=self.head + by, mark=self.mark + by)
@@ -89,13 +93,26 @@ class Flow:
 
 @value
 class Work:
-    """Work of an operator in a microsecond of application time: steps, and rows in, out, and touched besides these."""
+    """Work of an operator in a microsecond of application time.
+
+    `touched` are rows of the state that are read and written besides new ones, `compared` pairs of rows of which a
+    condition is decided, and `parts` what is handled one by one in a step: columns, or parts of the state to search
+    in. `busy` are the steps in which rows come.
+    """
 
     kind: str
     steps: float
     rows_in: float
     rows_out: float
     touched: float = 0.0
+    compared: float = 0.0
+    parts: float = 0.0
+    busy: float = 0.0
+
+    @property
+    def units(self) -> tuple[float, ...]:
+        """Return the numbers that have a price each."""
+        return self.steps, self.rows_in, self.rows_out, self.touched, self.compared, self.parts, self.busy
 
 
 @value
@@ -106,14 +123,21 @@ class Prices:
     row_in: float
     row_out: float
     touched: float = 0.0
+    compared: float = 0.0
+    part: float = 0.0
+    busy: float = 0.0
+
+    @property
+    def of_units(self) -> tuple[float, ...]:
+        """Return the prices of `Work.units`."""
+        return self.step, self.row_in, self.row_out, self.touched, self.compared, self.part, self.busy
 
     def scale(self, factor: float) -> Prices:
-        return Prices(self.step * factor, self.row_in * factor, self.row_out * factor, self.touched * factor)
+        return Prices(*(price * factor for price in self.of_units))
 
     def seconds_of(self, work: Work) -> float:
         """Return the processor seconds of a second of application time."""
-        rows = work.rows_in * self.row_in + work.rows_out * self.row_out + work.touched * self.touched
-        return SECOND * (work.steps * self.step + rows)
+        return SECOND * sum(units * price for units, price in zip(work.units, self.of_units, strict=True))
 
 
 @value

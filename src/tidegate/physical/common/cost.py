@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from math import expm1
 
 import pyarrow as pa
 
@@ -95,14 +97,22 @@ def keep_figures(count: int, *schedules: StatePart) -> StatePart:
 # ---- estimates
 
 
-def estimate_stateless(kind: str, inputs: Sequence[Flow], output: Flow, context: CostContext) -> CostEstimate:
-    """Return the estimate of an operator without state."""
-    return CostEstimate(output, work_of(kind, inputs, output, context))
+def estimate_stateless(
+    kind: str, inputs: Sequence[Flow], output: Flow, context: CostContext, columns: int = 0
+) -> CostEstimate:
+    """Return the estimate of an operator without state that makes a number of columns."""
+    work = work_of(kind, inputs, output, context)
+    return CostEstimate(output, replace(work, parts=columns / context.step))
 
 
 def work_of(kind: str, inputs: Iterable[Flow], output: Flow, context: CostContext, touched: float = 0.0) -> Work:
     rows_in = sum(each.rate for each in inputs)
-    return Work(kind, 1.0 / context.step, rows_in, output.rate, touched)
+    return Work(kind, 1.0 / context.step, rows_in, output.rate, touched, busy=busy_steps(rows_in, context))
+
+
+def busy_steps(rate: float, context: CostContext) -> float:
+    """Return the steps in which rows of a rate come, at random times, in a microsecond."""
+    return -expm1(-rate * context.step) / context.step
 
 
 def estimate_keeping(
@@ -112,9 +122,11 @@ def estimate_keeping(
     context: CostContext,
     kept: Sequence[StatePart],
     touched: float = 0.0,
+    compared: float = 0.0,
 ) -> CostEstimate:
     """Return the estimate of an operator whose state has these parts. `touched` rows come on top of rewritten ones."""
     work = work_of(kind, inputs, output, context, touched + sum(each.merged for each in kept))
+    work = replace(work, compared=compared)
     rows = sum(each.rows for each in kept)
     size = sum(each.bytes for each in kept) if context.known.row_bytes is None else rows * context.known.row_bytes
     return CostEstimate(output, work, rows, size)
@@ -130,9 +142,9 @@ def emit_elements(source: Flow, whole: Characteristics, emit: Emit, context: Cos
     head = source.mark + whole.granule / 2.0
     match emit:
         case Emit.SETTLED:
-            return Flow(cut_at_steps(whole, context.step), whole, head, source.mark)
+            return Flow(cut_at_steps(whole, context.step), whole, head, source.mark).unless_later(context.elapsed)
         case Emit.ENDED:
-            return Flow(whole, whole, head + whole.length, source.mark + whole.length)
+            return Flow(whole, whole, head + whole.length, source.mark + whole.length).unless_later(context.elapsed)
         case Emit.EARLY:
             # Those that are open at a watermark: one piece up to it, and the rest when they end.
             pieces = 1.0 + min(whole.length / context.step, 1.0)

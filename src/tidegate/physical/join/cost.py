@@ -7,6 +7,7 @@ keeps those that are over until their run goes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from tidegate.costs.characteristics import Characteristics, combine, count_instants
@@ -14,7 +15,7 @@ from tidegate.costs.estimates import CostContext, CostEstimate, Flow
 from tidegate.costs.runs import MergeRule, shares_of_runs
 from tidegate.errors import InternalError
 from tidegate.expressions.nodes import TRUE, Expression
-from tidegate.physical.common.cost import TIMES, StatePart, estimate_keeping, row_bytes
+from tidegate.physical.common.cost import TIMES, StatePart, busy_steps, estimate_keeping, row_bytes
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.join.kernels.tiers import TIERS, count_to_merge
 from tidegate.physical.join.operator import JoinOperator
@@ -46,8 +47,13 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
     kept = [_keep_side(flow, other, side, _count_keys(operator, context), context) for flow, other, side in sides]
     runs = sum(each.runs for each in kept)
     directory = StatePart(runs, runs * ENTRY_BYTES)
-    candidates = join_flows(inputs, _share_of_candidates(operator, context)).rate
-    return estimate_keeping(kind_of_join(operator), inputs, output, context, [*kept, directory], candidates)
+    compared = join_flows(inputs, _share_of_candidates(operator, context)).rate
+    found = estimate_keeping(kind_of_join(operator), inputs, output, context, [*kept, directory], compared=compared)
+    # New rows of each side are looked for in each run of the other one, and those of both in each other.
+    searches = sum(
+        busy_steps(flow.rate, context) * (other.runs + 0.5) for flow, other in zip(inputs, kept[::-1], strict=True)
+    )
+    return replace(found, work=replace(found.work, parts=searches))
 
 
 def kind_of_join(operator: JoinOperator) -> str:

@@ -176,6 +176,7 @@ def _estimate_semi_join(operator: SemiJoinOperator, inputs: Sequence[Flow], cont
     whole = semi_join(inputs[0].whole, paired.flow.whole, max(rows, 1.0), share)
     output = emit_elements(both, whole, operator.emit, context)
     work = work_of("semi join", inputs, output, context, paired.work.touched + paired.work.rows_out)
+    work = replace(work, compared=paired.work.compared, parts=paired.work.parts)
     size = paired.bytes + counted.bytes
     state_rows = paired.rows + counted.rows
     return CostEstimate(output, work, state_rows, size)

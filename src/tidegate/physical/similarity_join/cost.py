@@ -37,4 +37,4 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
         rows = flow.rate * min(time, context.elapsed) * context.share_kept()
         kept.append(StatePart(rows, rows * (TIMES + SLOT_BYTES + row_bytes(schema)), flow.rate))
     compared = combine(left.characteristics, right.characteristics).rate
-    return estimate_keeping("similarity join", inputs, output, context, kept, compared)
+    return estimate_keeping("similarity join", inputs, output, context, kept, compared=compared)

@@ -26,8 +26,9 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
             share = context.selectivity(share_of_rows(predicate))
             output = inputs[0].map(lambda each: filter_rows(each, share))
             return estimate_stateless("filter", inputs, output, context)
-        case MapOperator(names=names):
-            return estimate_stateless("map" if names is None else "select", inputs, inputs[0], context)
+        case MapOperator(names=names, schema=schema):
+            kind = "map" if names is None else "select"
+            return estimate_stateless(kind, inputs, inputs[0], context, columns=len(schema))
         case UnionOperator():
             return estimate_stateless("union", inputs, unite_flows(inputs), context)
         case WindowOperator():

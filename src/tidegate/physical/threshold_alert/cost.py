@@ -58,8 +58,8 @@ def _estimate_alert(operator: ThresholdAlertOperator, inputs: Sequence[Flow], co
         StatePart(each, each * (TIMES + row_bytes(schema))) for each, schema in zip(rows, operator.inputs, strict=True)
     ]
     # Kept elements are loaded, ordered and bracketed at each step.
-    touched = sum(rows) / context.step + combinations
-    return estimate_keeping("alert", inputs, output, context, kept, touched)
+    touched = sum(rows) / context.step
+    return estimate_keeping("alert", inputs, output, context, kept, touched, combinations)
 
 
 def _time_kept(operator: ThresholdAlertOperator, which: int, inputs: Sequence[Flow]) -> float:

@@ -99,11 +99,14 @@ QUERIES: Mapping[str, CalibrationQuery] = {
 }
 """Queries by what they measure."""
 
-ROWS = (20, 500, 5_000, 50_000)
-"""Rows of steps that are measured, of each stream."""
+ROWS = (1, 20, 500, 5_000, 50_000)
+"""Average rows of the steps that are measured, of each stream."""
 
 WARM, COUNTED = 12, 12
 """Steps before windows are full, and steps that are measured."""
+
+FEW_ROWS, COUNTED_OF_FEW = 20, 60
+"""Rows of a step below which more steps are measured."""
 
 
 def calibrate(rows: tuple[int, ...] = ROWS) -> Iterator[tuple[str, list[MeasuredWork]]]:
@@ -122,24 +125,25 @@ def measure_query(text: str, rows: int) -> list[MeasuredWork]:
     for number in range(WARM):
         run.step(_rows_of_step(number, rows, random))
     before = run.sample()
-    for number in range(WARM, WARM + COUNTED):
+    for number in range(WARM, WARM + (COUNTED_OF_FEW if rows < FEW_ROWS else COUNTED)):
         run.step(_rows_of_step(number, rows, random))
     span = run.span_since(before)
     known = learn(run.job.graph, run.know(), span, {})
     return measure_work(run.job.graph, replace(known, factors={}), span)
 
 
-def _rows_of_step(number: int, rows: int, random: np.random.Generator) -> dict[str, pa.RecordBatch]:
-    return {stream: _make_rows(number, rows, random) for stream in ("a", "b")}
+def _rows_of_step(number: int, average: int, random: np.random.Generator) -> dict[str, pa.RecordBatch]:
+    return {stream: _make_rows(number, average, random) for stream in ("a", "b")}
 
 
-def _make_rows(number: int, rows: int, random: np.random.Generator) -> pa.RecordBatch:
+def _make_rows(number: int, average: int, random: np.random.Generator) -> pa.RecordBatch:
+    rows = int(random.poisson(average))
     times = np.sort(random.integers(number * STEP, (number + 1) * STEP, rows))
     keys = random.integers(0, 50, rows)
     columns = {
         "at": pa.array(times, pa.int64()),
         "k": pa.array(keys.astype(np.int32)),
-        "id": pa.array(np.arange(number * rows, (number + 1) * rows), pa.int64()),
+        "id": pa.array(np.arange(rows) + number * (3 * average + 20), pa.int64()),
         "number": pa.array(random.integers(1, 20_000, rows), pa.int64()),
         "value": pa.array(random.random(rows)),
         "name": pa.array([f"name {key}" for key in keys], pa.string()),

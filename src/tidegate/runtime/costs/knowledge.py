@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from math import inf
+from math import expm1, inf, log1p
 
 from tidegate.algebra.plan import Validity
 from tidegate.catalog.catalog import SourceStream
@@ -62,7 +62,9 @@ class Knowledge:
 
     def count_buckets(self, work: Work) -> Work:
         """Return the work of an operator in all buckets: its rows are spread, but each bucket has a step of its own."""
-        return replace(work, steps=work.steps * self.buckets)
+        share = min(work.busy / work.steps, 1.0 - 1e-12) if work.steps else 0.0
+        busy = -work.steps * self.buckets * expm1(log1p(-share) / self.buckets)
+        return replace(work, steps=work.steps * self.buckets, parts=work.parts * self.buckets, busy=busy)
 
 
 def know_streams(streams: Mapping[str, SourceStream], runs: Iterable[Progress] = (), buckets: int = 1) -> Knowledge:

@@ -18,31 +18,32 @@ USUAL_PRICES = Prices(step=1e-4, row_in=1e-7, row_out=1e-7, touched=2e-8)
 """Prices of a kind of operator that was not measured."""
 
 DEFAULT_PRICES: Mapping[str, Prices] = {
-    "aggregate": Prices(2.2e-03, 1.5e-07, 0.0),
-    "alert": Prices(3.8e-03, 1.9e-06, 0.0),
-    "changes": Prices(1.0e-03, 3.8e-07, 0.0),
-    "check": Prices(2.0e-04, 1.3e-08, 0.0),
-    "count window": Prices(8.8e-04, 2.5e-07, 0.0, 1.6e-06),
-    "filter": Prices(4.5e-04, 2.0e-08, 0.0),
-    "granularity": Prices(4.1e-05, 1.2e-08, 0.0),
-    "join": Prices(4.1e-03, 1.8e-06, 0.0),
-    "keyed join": Prices(4.1e-03, 2.8e-07, 0.0),
-    "limit": Prices(1.9e-03, 0.0, 0.0, 9.1e-07),
-    "map": Prices(1.1e-04, 0.0, 0.0),
-    "nested join": Prices(2.6e-03, 3.0e-06, 4.4e-08),
-    "omit": Prices(7.2e-04, 0.0, 9.4e-07),
-    "repeat": Prices(3.1e-04, 0.0, 0.0),
-    "select": Prices(3.0e-05, 0.0, 0.0),
-    "semi join": Prices(4.7e-03, 1.5e-06, 0.0),
-    "similarity join": Prices(1.1e-02, 3.7e-05, 0.0),
-    "slots": Prices(4.2e-03, 4.0e-06, 0.0),
-    "totals": Prices(1.5e-03, 3.0e-07, 0.0),
-    "union": Prices(7.9e-05, 8.3e-09, 0.0),
-    "window": Prices(2.8e-05, 7.1e-09, 0.0),
+    "aggregate": Prices(3.5e-04, 3.1e-08, 5.7e-08),
+    "alert": Prices(1.4e-04, 0.0, 0.0, 8.7e-07, 0.0, 0.0, 4.1e-04),
+    "changes": Prices(0.0, 7.1e-08, 0.0, 0.0, 0.0, 0.0, 3.0e-04),
+    "check": Prices(2.1e-05, 2.4e-09, 0.0, 0.0, 0.0, 0.0, 3.3e-05),
+    "coalesce": Prices(1.9e-04, 1.9e-07, 0.0, 0.0, 0.0, 0.0, 3.7e-04),
+    "count window": Prices(0.0, 6.8e-08, 0.0, 0.0, 0.0, 0.0, 3.8e-04),
+    "filter": Prices(0.0, 5.1e-09, 0.0, 0.0, 0.0, 0.0, 6.7e-05),
+    "granularity": Prices(1.4e-05, 3.2e-09, 0.0),
+    "join": Prices(9.6e-05, 9.2e-08, 0.0, 0.0, 1.4e-08, 5.1e-05),
+    "keyed join": Prices(8.6e-04, 2.1e-07, 0.0),
+    "limit": Prices(0.0, 6.4e-07, 1.1e-05, 2.1e-07, 0.0, 0.0, 4.9e-04),
+    "map": Prices(2.3e-05, 5.7e-10, 0.0),
+    "nested join": Prices(0.0, 4.8e-07, 2.0e-08, 0.0, 0.0, 8.8e-05),
+    "omit": Prices(6.1e-05, 3.0e-08, 0.0, 0.0, 0.0, 0.0, 7.0e-05),
+    "repeat": Prices(7.2e-05, 1.7e-08, 0.0),
+    "select": Prices(4.8e-06, 5.9e-11, 0.0, 0.0, 0.0, 1.6e-06),
+    "semi join": Prices(0.0, 6.4e-07, 1.7e-07, 0.0, 0.0, 1.9e-04),
+    "similarity join": Prices(1.1e-03, 9.2e-06, 0.0),
+    "slots": Prices(0.0, 6.9e-07, 0.0, 0.0, 0.0, 0.0, 6.6e-04),
+    "totals": Prices(1.8e-05, 5.8e-08, 7.1e-05, 0.0, 0.0, 0.0, 3.3e-04),
+    "union": Prices(0.0, 1.3e-09, 0.0, 0.0, 0.0, 0.0, 2.1e-05),
+    "window": Prices(8.0e-06, 1.7e-09, 0.0),
 }
-"""Prices by kind where `tidegate calibrate` has not run: those of two cores that other work kept busy."""
+"""Prices by kind where `tidegate calibrate` has not run: those of one machine with two cores."""
 
-FORMAT = 1
+FORMAT = 2
 """Number of the form of the stored prices. Prices in another form are not read."""
 
 
@@ -68,7 +69,7 @@ def fit_prices(measured: Iterable[MeasuredWork]) -> dict[str, Prices]:
 
 
 def _fit_kind(measured: Sequence[MeasuredWork]) -> Prices:
-    units = np.array([[w.steps, w.rows_in, w.rows_out, w.touched] for w in (each.work for each in measured)]) * SECOND
+    units = np.array([each.work.units for each in measured]) * SECOND
     seconds = np.array([each.seconds for each in measured])
     found = solve_without_negative(units / seconds[:, None], np.ones(len(measured)))
     return Prices(*map(float, found))
@@ -125,7 +126,7 @@ def store_prices(prices: Mapping[str, Prices], file: Path | None = None) -> Path
     """Store prices for later processes; return the file."""
     file = file or prices_file()
     file.parent.mkdir(parents=True, exist_ok=True)
-    rows = {kind: [each.step, each.row_in, each.row_out, each.touched] for kind, each in prices.items()}
+    rows = {kind: list(each.of_units) for kind, each in prices.items()}
     part = file.with_suffix(".part")
     part.write_text(json.dumps({"format": FORMAT, "prices": rows}, indent=1), encoding="utf-8")
     part.replace(file)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from math import isfinite
+from functools import partial
+from math import exp, isfinite
 from time import perf_counter
 
 import numpy as np
@@ -21,7 +22,7 @@ from tidegate.physical.stateless.validities import ClipOperator
 from tidegate.runtime.calibration.calibrate import QUERIES, STREAMS
 from tidegate.runtime.calibration.measured_run import MeasuredRun
 from tidegate.runtime.compile import compile_queries
-from tidegate.runtime.costs.estimate import estimate_graph, total_of
+from tidegate.runtime.costs.estimate import estimate_graph, total_of, walk_estimates
 from tidegate.runtime.costs.knowledge import Knowledge
 from tidegate.runtime.costs.learn import learn
 from tidegate.schema import Schema, Type
@@ -250,6 +251,50 @@ def test_each_bucket_has_steps_of_its_own():
     place, work = (0, 0), Work("filter", steps=1e-6, rows_in=1e-3, rows_out=1e-3)
     known = [Knowledge(prices={"filter": Prices(1e-3, 1e-6, 0.0)}, buckets=each) for each in (1, 4)]
     assert [each.seconds_of(place, work) for each in known] == pytest.approx([2e-3, 5e-3])
+
+
+def test_buckets_are_busy_only_in_the_steps_in_which_rows_come_to_them():
+    one, four = (Knowledge(buckets=each) for each in (1, 4))
+    # Two rows a step, at random times: each of four buckets gets half a row on average.
+    work = Work("join", steps=1.0, rows_in=2.0, rows_out=0.0, parts=3.0, busy=1.0 - exp(-2.0))
+    assert one.count_buckets(work) == pytest.approx(work)
+    spread = four.count_buckets(work)
+    assert (spread.steps, spread.parts) == (4.0, 12.0)
+    assert spread.busy == pytest.approx(4.0 * (1.0 - exp(-0.5)))
+
+
+def works_of(text, sources=None):
+    graph = graph_of(text)
+    found = walk_estimates(graph, known := Knowledge(sources or {}), partial(estimate_one, known))
+    return {each.work.kind: each.work for _, each in found}
+
+
+def estimate_one(known, place, operator, inputs):
+    return estimate_operator(operator, inputs, known.context(place, {}))
+
+
+def test_a_map_is_priced_by_its_columns():
+    narrow, wide = (works_of(f"SELECT {columns} FROM a")["map"] for columns in ("k + 1 AS x", "k + 1 AS x, k + 2 AS y"))
+    assert wide.parts == pytest.approx(2 * narrow.parts)
+
+
+def test_rows_of_a_rare_stream_are_searched_in_few_steps():
+    text = "SELECT x.k FROM a WINDOW(RANGE 9 SECONDS) x, b WINDOW(RANGE 9 SECONDS) y WHERE x.k = y.k"
+    often, seldom = Flow.of(Characteristics(1e3, 1.0)), Flow.of(Characteristics(1e8, 1.0))
+    both, one = (works_of(text, {"a": often, "b": each})["join"] for each in (often, seldom))
+    assert one.parts < both.parts / 2
+    assert one.busy == pytest.approx(both.busy)
+    none = works_of(text, {"a": seldom, "b": seldom})["join"]
+    assert none.busy < none.steps / 20
+
+
+def test_an_operator_that_holds_back_gives_nothing_before_its_first_result_has_ended():
+    graph = graph_of("SELECT COUNT(*) AS n FROM a WINDOW(RANGE 10 SECONDS SLIDE 10 SECONDS)")
+    rates = [
+        max(each.characteristics.rate for place, each in estimate_graph(graph, known).items() if place[0] > 0)
+        for known in (Knowledge(elapsed=2.0 * SECOND), Knowledge(elapsed=60.0 * SECOND))
+    ]
+    assert rates[0] == 0.0 < rates[1]
 
 
 def test_an_adjusted_size_replaces_that_of_the_operator():
