@@ -228,6 +228,7 @@ KILLS = int(os.environ.get("KILLS", "0"))
 """Number of kills in each campaign; by default a few."""
 
 
+@pytest.mark.timeout(max(600, 30 * KILLS))
 @pytest.mark.parametrize(("runtime", "kills"), [("embedded", KILLS or 6), ("spark", KILLS or 1)])
 def test_a_run_that_is_killed_at_random_moments_gives_the_same_results(query, tmp_path, runtime, kills):
     whole = Run(tmp_path / "whole")
