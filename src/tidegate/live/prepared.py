@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.catalog.catalog import AlterQuery, DropQuery, OptimizeQuery, PauseQuery, Program, Query, ResumeQuery
 from tidegate.errors import QueryError
 from tidegate.language.bind.names import is_same_name
+from tidegate.live.plan_choice import propose_plan
 from tidegate.live.program import LiveQuery
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
 from tidegate.optimizer.advice import PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 
-Advise = Callable[[str], PlanAdvice]
-"""Function that returns what is known of the joins of a query that runs."""
+if TYPE_CHECKING:
+    from tidegate.runtime.costs.join_statistics import QueryStudy
+
+Study: TypeAlias = "Callable[[str], QueryStudy]"
+"""Function that returns what a run has shown of a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,10 @@ class Prepared:
         return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
 
 
-def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, advise: Advise) -> Prepared:
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, study: Study) -> Prepared:
     """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails.
 
-    `advise` says what is known of the joins of a query that runs.
+    `study` says what is known of a query that runs.
     """
     number = live.version.next_phase
     definitions = defined_queries(program)
@@ -68,8 +73,7 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
             number += 1
     for name in {c.name: None for c in program.commands if isinstance(c, OptimizeQuery)}:
         if (known := find_query(live.version.queries, name)) is not None:
-            phases = tuple(p.number for p in live.running_phases() if p.query == known.name)
-            advice[number] = replace(advise(known.name), replaced=phases)
+            advice[number] = propose_plan(live, known.name, study(known.name), table, number).advice
             own = live.bound[known.definition.text]
             compiled[number] = compile_live(own, live.query(known.name), table, number, advice[number])
             of_optimized[known.name] = number

@@ -1,0 +1,155 @@
+"""Choose among plans of a query that runs, by what they are estimated to cost.
+
+Plans that mean the same differ in where they group, in the operators that join, and in whether they use an operator of
+another query that has more columns or rows than they need. One choice is made at a time, for all operators of the
+query. Only the outcome is recorded, so that making the plan again needs no estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from tidegate.algebra.keyed_join import KeyedJoin
+from tidegate.algebra.plan import Aggregate, Join, Plan, walk
+from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.live.exactness import parts_of
+from tidegate.live.state import CompiledPhase, LiveProgram, compile_live
+from tidegate.optimizer.advice import USUAL_CHOICES, Grouping, PlanAdvice, PlanChoices
+from tidegate.optimizer.sharing import SubplanTable
+from tidegate.physical.common.plan import PhysicalPlan
+from tidegate.values import value
+
+if TYPE_CHECKING:
+    from tidegate.runtime.costs.join_statistics import QueryStudy
+    from tidegate.runtime.costs.plan_costs import PlanCost
+
+LEAST_GAIN = 1.5
+"""A plan is chosen, and a query moves to it, if the present one is estimated to cost this many times as much.
+
+While it moves, both plans may run for as long as a window. So a move has paid after at most two more windows.
+"""
+
+FEWEST_ROWS = 10_000
+"""Number of rows of sources before which nothing is concluded from them."""
+
+MEANINGS = {
+    ("grouping", Grouping.USUAL): "group below joins only with a side that is unique at every instant",
+    ("grouping", Grouping.ABOVE): "group above joins",
+    ("grouping", Grouping.BELOW): "group below joins on a KEY",
+    ("keyed_joins", True): "keyed joins",
+    ("keyed_joins", False): "plain joins in place of keyed joins",
+    ("similarity_joins", True): "similarity joins",
+    ("similarity_joins", False): "plain joins in place of similarity joins",
+    ("covered", True): "rows and columns of operators that run for other queries",
+    ("covered", False): "joins of its own, and not those of other queries with more rows or columns",
+}
+"""What EXPLAIN says of each choice."""
+
+
+@value
+class Proposal:
+    """Advice for another plan of a query, and how many times as much the present one costs, by estimate."""
+
+    advice: PlanAdvice
+    gain: float | None = None
+    """None if too little is known."""
+
+
+@value
+class _Candidate:
+    choices: PlanChoices
+    compiled: CompiledPhase
+    cost: PlanCost
+
+
+def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: SubplanTable, number: int) -> Proposal:
+    """Return the advice for a query that runs, with the choices by cost; `number` is that of a phase to come."""
+    phases = [phase for phase in live.running_phases() if phase.query == query]
+    advice = replace(study.advice, replaced=tuple(phase.number for phase in phases))
+    if not phases:
+        return Proposal(advice)
+    now, known = phases[-1], study.known
+    advice = replace(advice, choices=now.advice.choices, reasons=now.advice.reasons)
+    rows = sum(advice.rows.get(stream, 0) for stream in live.compiled[now.number].streams)
+    if known is None or rows < FEWEST_ROWS:
+        return Proposal(advice)
+    # With the operators of all features, which a session need not import before.
+    from tidegate.runtime.costs.plan_costs import cost_of_plan
+
+    free = _parts_of_others(live, query)
+
+    def cost_of(plan: PhysicalPlan) -> PlanCost:
+        return cost_of_plan(plan, known, free)
+
+    def compile_with(choices: PlanChoices) -> CompiledPhase:
+        own = live.bound[now.definition.text]
+        try:
+            return compile_live(own, live.query(query), table, number, replace(advice, choices=choices))
+        finally:
+            table.forget([number])
+
+    chosen, reasons = choose_by_cost(now.advice.choices, compile_with, cost_of)
+    kept = {name: why for name, why in advice.reasons.items() if _is_same(name, chosen.choices, now.advice.choices)}
+    present = cost_of(live.compiled[now.number].physical)
+    gain = present.total / max(chosen.cost.total, 1e-12)
+    return Proposal(replace(advice, choices=chosen.choices, reasons={**kept, **reasons}), gain)
+
+
+def choose_by_cost(
+    now: PlanChoices,
+    compile_with: Callable[[PlanChoices], CompiledPhase],
+    cost_of: Callable[[PhysicalPlan], PlanCost],
+) -> tuple[_Candidate, dict[str, str]]:
+    """Return the best choices, one after the other, and why each was made that is not usual.
+
+    A choice changes only if that is clearly better: estimates have errors, and a query must not move to and fro.
+    """
+
+    def candidate(choices: PlanChoices) -> _Candidate:
+        compiled = compile_with(choices)
+        return _Candidate(choices, compiled, cost_of(compiled.physical))
+
+    best, reasons = candidate(now), dict[str, str]()
+    for name in (each.name for each in fields(PlanChoices)):
+        others = [candidate(replace(best.choices, **{name: option})) for option in _other_options(name, best)]
+        found = min(others, key=lambda each: each.cost.total, default=best)
+        if found.cost.total * LEAST_GAIN <= best.cost.total:
+            if getattr(found.choices, name) != getattr(USUAL_CHOICES, name):
+                what = MEANINGS[name, getattr(found.choices, name)]
+                reasons[name] = f"{what}: {found.cost.describe()}, and not {best.cost.describe()}"
+            best = found
+    return best, reasons
+
+
+def _other_options(name: str, now: _Candidate) -> Iterator[object]:
+    """Yield the other values of a choice that may make a difference to a plan."""
+    plan, value_now = now.compiled.given, getattr(now.choices, name)
+    match name:
+        case "grouping":
+            if _has(plan, Aggregate) and _has(plan, Join | KeyedJoin):
+                yield from (each for each in Grouping if each is not value_now)
+        case "keyed_joins":
+            if not value_now or _has(plan, KeyedJoin):
+                yield not value_now
+        case "similarity_joins":
+            if not value_now or _has(plan, SimilarityJoin):
+                yield not value_now
+        case "covered":
+            if not value_now or now.compiled.used:
+                yield not value_now
+
+
+def _has(plan: Plan, kind: type[Plan] | object) -> bool:
+    return any(isinstance(each, kind) for each in walk(plan))  # type: ignore[arg-type]
+
+
+def _is_same(name: str, one: PlanChoices, other: PlanChoices) -> bool:
+    return bool(getattr(one, name) == getattr(other, name))
+
+
+def _parts_of_others(live: LiveProgram, query: str) -> frozenset[PhysicalPlan]:
+    """Return the parts of plans that run for other queries in any case: operators with state, and all below them."""
+    others = (live.compiled[phase.number] for phase in live.running_phases() if phase.query != query)
+    return frozenset(below for each in others for part in each.parts for below in parts_of(part))
