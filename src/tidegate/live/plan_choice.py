@@ -12,11 +12,11 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from tidegate.algebra.keyed_join import KeyedJoin
-from tidegate.algebra.plan import Aggregate, Join, Plan, walk
+from tidegate.algebra.plan import Aggregate, Join, Plan, Scan, walk
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.live.exactness import parts_of
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live
-from tidegate.optimizer.advice import USUAL_CHOICES, Grouping, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import USUAL_CHOICES, Grouping, KeyedJoins, PlanAdvice, PlanChoices
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.values import value
@@ -35,17 +35,14 @@ FEWEST_ROWS = 10_000
 """Number of rows of sources before which nothing is concluded from them."""
 
 MEANINGS = {
-    ("grouping", Grouping.USUAL): "group below joins only with a side that is unique at every instant",
     ("grouping", Grouping.ABOVE): "group above joins",
     ("grouping", Grouping.BELOW): "group below joins on a KEY",
-    ("keyed_joins", True): "keyed joins",
-    ("keyed_joins", False): "plain joins in place of keyed joins",
-    ("similarity_joins", True): "similarity joins",
+    ("keyed_joins", KeyedJoins.ALWAYS): "keyed joins in place of plain joins",
+    ("keyed_joins", KeyedJoins.NEVER): "plain joins in place of keyed joins",
     ("similarity_joins", False): "plain joins in place of similarity joins",
-    ("covered", True): "rows and columns of operators that run for other queries",
     ("covered", False): "joins of its own, and not those of other queries with more rows or columns",
 }
-"""What EXPLAIN says of each choice."""
+"""What EXPLAIN says of each choice that is not usual."""
 
 
 @value
@@ -71,14 +68,15 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
     if not phases:
         return Proposal(advice)
     now, known = phases[-1], study.known
-    advice = replace(advice, choices=now.advice.choices, reasons=now.advice.reasons)
+    kept = {**now.advice.kept, **advice.kept}
+    advice = replace(advice, kept=kept, choices=now.advice.choices, reasons=now.advice.reasons)
     rows = sum(advice.rows.get(stream, 0) for stream in live.compiled[now.number].streams)
     if known is None or rows < FEWEST_ROWS:
         return Proposal(advice)
     # With the operators of all features, which a session need not import before.
     from tidegate.runtime.costs.plan_costs import cost_of_plan
 
-    free = _parts_of_others(live, query)
+    free, known = _parts_of_others(live, query), known.with_kept(kept)
 
     def cost_of(plan: PhysicalPlan) -> PlanCost:
         return cost_of_plan(plan, known, free)
@@ -91,10 +89,10 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
             table.forget([number])
 
     chosen, reasons = choose_by_cost(now.advice.choices, compile_with, cost_of)
-    kept = {name: why for name, why in advice.reasons.items() if _is_same(name, chosen.choices, now.advice.choices)}
+    before = {name: why for name, why in advice.reasons.items() if _is_same(name, chosen.choices, now.advice.choices)}
     present = cost_of(live.compiled[now.number].physical)
     gain = present.total / max(chosen.cost.total, 1e-12)
-    return Proposal(replace(advice, choices=chosen.choices, reasons={**kept, **reasons}), gain)
+    return Proposal(replace(advice, choices=chosen.choices, reasons={**before, **reasons}), gain)
 
 
 def choose_by_cost(
@@ -118,7 +116,7 @@ def choose_by_cost(
         if found.cost.total * LEAST_GAIN <= best.cost.total:
             if getattr(found.choices, name) != getattr(USUAL_CHOICES, name):
                 what = MEANINGS[name, getattr(found.choices, name)]
-                reasons[name] = f"{what}: {found.cost.describe()}, and not {best.cost.describe()}"
+                reasons[name] = f"{what}: {found.cost.describe()}, instead of {best.cost.describe()}"
             best = found
     return best, reasons
 
@@ -131,8 +129,8 @@ def _other_options(name: str, now: _Candidate) -> Iterator[object]:
             if _has(plan, Aggregate) and _has(plan, Join | KeyedJoin):
                 yield from (each for each in Grouping if each is not value_now)
         case "keyed_joins":
-            if not value_now or _has(plan, KeyedJoin):
-                yield not value_now
+            if _has(plan, KeyedJoin) or any(isinstance(each, Scan) and each.key for each in walk(plan)):
+                yield from (each for each in KeyedJoins if each is not value_now)
         case "similarity_joins":
             if not value_now or _has(plan, SimilarityJoin):
                 yield not value_now

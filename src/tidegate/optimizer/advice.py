@@ -17,13 +17,20 @@ class Grouping(Enum):
     BELOW = "below joins with a side that is unique at every instant, or has a KEY"
 
 
+class KeyedJoins(Enum):
+    """Where joins on keys are keyed joins."""
+
+    USUAL = "where they are expected to keep clearly fewer rows"
+    ALWAYS = "wherever they can be"
+    NEVER = "nowhere"
+
+
 @value
 class PlanChoices:
     """Choices among plans of the same meaning, each for all operators of a query."""
 
     grouping: Grouping = Grouping.USUAL
-    keyed_joins: bool = True
-    """Whether joins on keys may be keyed joins."""
+    keyed_joins: KeyedJoins = KeyedJoins.USUAL
     similarity_joins: bool = True
     """Whether joins on similarity conditions may be similarity joins."""
     covered: bool = True
@@ -51,6 +58,9 @@ class PlanAdvice:
 
     inputs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Valid rows at an instant of an input of joins, and their length in microseconds, by the name of each column."""
+
+    kept: Mapping[str, float] = field(default_factory=dict)
+    """Rows that keyed joins kept when they last ran, as a share of the valid rows, by the text of the join."""
 
     choices: PlanChoices = USUAL_CHOICES
     """What the cost model chose."""

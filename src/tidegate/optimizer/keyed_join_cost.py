@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.algebra.constraints import Reach
 from tidegate.algebra.join_graph import source_groups
-from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.optimizer.edge_constraints import GraphInputs
 
 ROW_COST = 1.5
@@ -28,14 +28,28 @@ def why_plain_is_cheaper(
 ) -> str | None:
     """Return why plain joins are expected to be cheaper; None if they are not."""
     lengths = _validity_lengths(known)
-    stays = _StayEstimate(known, lengths, constraints, watched)
-    kept = sum(stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths)))
+    kept = sum(expected_stays(known.edges, lengths, known.rows, constraints, watched))
     # Plain joins of more than two inputs also keep the results of all joins but the last.
     plain = sum(lengths) + (len(lengths) - 2) * min(lengths)
     if kept * ROW_COST <= plain:
         return None
     share = round(100 * kept / plain)
     return f"plain joins are cheaper: {share} % of their rows would be kept, at {ROW_COST} times the cost of a row"
+
+
+def expected_stays(
+    edges: Sequence[JoinEdge],
+    lengths: Sequence[float],
+    rows: Sequence[int | None],
+    constraints: Sequence[EdgeConstraint],
+    watched: Sequence[tuple[int, ConstraintKind]],
+) -> list[float]:
+    """Return for each input of a keyed join for how long an element is expected to stay.
+
+    `lengths` are those of validities, `rows` those of windows of rows, by input.
+    """
+    stays = _StayEstimate(edges, lengths, rows, constraints, watched)
+    return [stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths))]
 
 
 def _validity_lengths(known: GraphInputs) -> list[float]:
@@ -49,13 +63,14 @@ class _StayEstimate:
 
     def __init__(
         self,
-        known: GraphInputs,
+        edges: Sequence[JoinEdge],
         lengths: Sequence[float],
+        rows: Sequence[int | None],
         constraints: Sequence[EdgeConstraint],
         watched: Sequence[tuple[int, ConstraintKind]],
     ) -> None:
-        self.edges, self.lengths, self.known = known.edges, lengths, known
-        groups = source_groups(len(lengths), known.edges)
+        self.edges, self.lengths, self.rows = edges, lengths, rows
+        groups = source_groups(len(lengths), edges)
         self.singles = frozenset(groups[0]) if len(groups) == 1 else frozenset()
         self.reaches: dict[tuple[int, ConstraintKind], Reach] = dict.fromkeys(watched, Reach())
         for each in constraints:
@@ -91,6 +106,6 @@ class _StayEstimate:
 
     def _share_of_window(self, which: int, reach: Reach) -> float:
         """Return a reach as a share of the window."""
-        rows = self.known.rows[which]
+        rows = self.rows[which]
         own, whole = (reach.time, self.lengths[which]) if rows is None else (reach.rows, rows)
         return OTHER_SHARE if own is None else own / whole

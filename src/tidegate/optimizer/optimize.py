@@ -61,6 +61,7 @@ def phases(
         "S1 ⋈ … ⋈ Sn = their keyed join, if the equal columns of each pair contain a key of one",
         find_keyed_joins,
         settings,
+        choices.keyed_joins,
     )
     similarity_joins = plan_rule(
         "S1 ⋈ S2 = their similarity join, if the condition requires similar rows; a part of it, if it may shed",
@@ -76,7 +77,7 @@ def phases(
         (join_order,),
         rules,
         (OMISSION,),
-        (keyed_joins,) if choices.keyed_joins else (),
+        (keyed_joins,),
         (similarity_joins,) if choices.similarity_joins or shedding.policy is not Policy.OFF else (),
         # After everything that moves filters: their position determines which columns are read.
         (PRUNING,),

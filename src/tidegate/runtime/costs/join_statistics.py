@@ -58,7 +58,8 @@ def study_query(job: Job, observed: Observed, query: str, states: StatesOfStages
     found = selectivities_of_joins(part, learnt, count_matches_of_joins(job.graph, states))
     inputs = inputs_of_joins(part, learnt)
     advice = replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
-    return QueryStudy(advice, know_query(part, learnt, found))
+    known_of_query = know_query(part, learnt, found)
+    return QueryStudy(replace(advice, kept=known_of_query.kept), known_of_query)
 
 
 def rows_of_sources(progress: Progress) -> PlanAdvice:

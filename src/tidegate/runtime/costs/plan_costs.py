@@ -9,6 +9,7 @@ from math import prod
 
 from tidegate.costs.estimates import NOTHING_KNOWN, CostEstimate, Flow, OperatorKnowledge
 from tidegate.expressions.nodes import Expression, conjuncts
+from tidegate.optimizer.keyed_join_cost import expected_stays
 from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
@@ -109,7 +110,9 @@ class _PlanEstimates:
                 share = self._share_of(terms_of_join(operator))
                 return OperatorKnowledge(loose if share is None else share)
             case KeyedJoinOperator():
-                return OperatorKnowledge(self._share_of_edges(operator, inputs))
+                return OperatorKnowledge(
+                    self._share_of_edges(operator, inputs), kept=self._share_kept(operator, inputs)
+                )
             case SimilarityJoinOperator():
                 return OperatorKnowledge(loose)
             case AggregateOperator(keys=keys) if keys:
@@ -132,6 +135,16 @@ class _PlanEstimates:
                 return None
             met *= min(share * inputs[child].characteristics.valid_rows, 1.0)
         return met
+
+    def _share_kept(self, join: KeyedJoinOperator, inputs: list[Flow]) -> float:
+        """Return the share of the valid elements that a keyed join keeps: what it kept, or is expected to keep."""
+        if (known := self.known.kept.get(join.describe())) is not None:
+            return known
+        windows, lengths = join.windows, [each.characteristics.length for each in inputs]
+        rows = [windows[at].rows if at in windows else None for at in range(len(inputs))]
+        stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched)
+        valid = sum(each.characteristics.valid_rows for each in inputs)
+        return sum(each.rate * stay for each, stay in zip(inputs, stays, strict=True)) / valid if valid else 1.0
 
 
 def _is_loose(operator: Operator) -> bool:

@@ -51,8 +51,13 @@ class QueryKnowledge:
     """Number of groups, by their columns."""
     values: Mapping[str, float] = field(default_factory=dict)
     """Number of values of a column that is compared in a join."""
+    kept: Mapping[str, float] = field(default_factory=dict)
+    """Rows that keyed joins keep, or kept when they ran, as a share of the valid rows, by the text of the join."""
     prices: Mapping[str, Prices] = field(default_factory=lambda: DEFAULT_PRICES)
     step: float = SECOND
+
+    def with_kept(self, kept: Mapping[str, float]) -> QueryKnowledge:
+        return replace(self, kept={**kept, **self.kept})
 
     def context(self, known: OperatorKnowledge) -> CostContext:
         """Return what an estimate of an operator depends on besides its inputs, in a steady state."""
@@ -87,6 +92,7 @@ def know_query(graph: StageGraph, known: Knowledge, shares: Mapping[str, float])
         tuple(notes.loose),
         notes.groups,
         notes.values,
+        notes.kept,
         known.prices,
         known.step,
     )
@@ -101,6 +107,7 @@ class _Notes:
         self.loose: list[float] = []
         self.groups: dict[frozenset[str], float] = {}
         self.values: dict[str, float] = {}
+        self.kept: dict[str, float] = {}
 
     def note_operator(self, place: Place, operator: Operator, inputs: list[Flow]) -> CostEstimate:
         context = self.known.context(place, NO_SIZES)
@@ -110,6 +117,8 @@ class _Notes:
             self.operators[operator] = own
         if isinstance(operator, AggregateOperator) and own.groups is not None:
             self.groups[frozenset(operator.keys)] = own.groups
+        if isinstance(operator, KeyedJoinOperator) and own.kept is not None:
+            self.kept[operator.describe()] = own.kept
         if own.selectivity is not None:
             self._note_selectivity(operator, inputs, own.selectivity)
         return estimate_operator(operator, inputs, replace(context, known=own))

@@ -1,0 +1,152 @@
+"""Queries that run move to plans that are estimated to cost less, and their results stay exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import stories
+from support.stories import Story
+
+from tidegate.algebra.keyed_join import KeyedJoin
+from tidegate.algebra.plan import Aggregate, Join, Plan, walk
+from tidegate.live import plan_choice
+from tidegate.live.plan_choice import choose_by_cost
+from tidegate.optimizer.advice import Grouping, KeyedJoins, PlanChoices
+from tidegate.runtime.costs.plan_costs import PlanCost
+
+GROUPED = """
+    SELECT x.k AS k, y.v AS w, {call} AS m FROM a WINDOW(RANGE 20) AS x, b WINDOW(RANGE 400) AS y
+    WHERE x.k = y.k GROUP BY x.k, y.v"""
+JOINED = "SELECT x.v AS p, y.v AS q FROM a WINDOW(RANGE 10) AS x, b WINDOW(RANGE 10) AS y WHERE x.k = y.k"
+
+
+@pytest.fixture(autouse=True)
+def few_rows_say_enough(monkeypatch) -> None:
+    monkeypatch.setattr(plan_choice, "FEWEST_ROWS", 100)
+
+
+@pytest.fixture
+def keyed(tmp_path: Path, monkeypatch) -> Story:
+    """A story in which no two rows of `b` have the same k."""
+    declared = stories.STREAMS.replace("b.csv' TIMESTAMP BY t DELAY 2 US", "b.csv' TIMESTAMP BY t DELAY 2 US KEY (k)")
+    monkeypatch.setattr(stories, "STREAMS", declared)
+    return Story(tmp_path, 2)
+
+
+def arrive(story: Story, steps: int, each: int = 30) -> None:
+    """Let rows of `a` arrive, whose greatest values come early."""
+    for _ in range(steps):
+        story.arrive("a", [(0 if at else 1, at % 4, 1000 - len(story.elements["a"])) for at in range(each)])
+        story.session.step()
+
+
+def begin(story: Story, text: str) -> None:
+    story.arrive("b", [(0, k, 10 * k) for k in range(4)])
+    story.register(text)
+    arrive(story, 8)
+
+
+def say(story: Story, text: str) -> str:
+    (answer,) = story.session.execute(text)
+    return answer.message
+
+
+def plan_of(story: Story, query: str = "q0") -> Plan:
+    """The plan of the newest phase of a query."""
+    live = story.session._live
+    *_, last = (phase for phase in live.running_phases() if phase.query == query)
+    return live.compiled[last.number].optimized
+
+
+def groups_below_a_join(plan: Plan) -> bool:
+    return any(isinstance(each, Join) and any(isinstance(e, Aggregate) for e in walk(each)) for each in walk(plan))
+
+
+def test_a_query_moves_to_grouping_below_a_join_and_stays_exact(keyed: Story):
+    begin(keyed, GROUPED.format(call="MAX(x.v)"))
+    assert not groups_below_a_join(plan_of(keyed))
+    assert "moves to a better plan" in say(keyed, "OPTIMIZE QUERY q0")
+    assert groups_below_a_join(plan_of(keyed))
+    arrive(keyed, 3)
+    # The choice is recorded: the same plan is made again, without an estimate.
+    keyed.restart(in_step=True)
+    assert groups_below_a_join(plan_of(keyed))
+    arrive(keyed, 30)
+    assert len(list(keyed.session._live.running_phases())) == 1
+    assert say(keyed, "OPTIMIZE QUERY q0") == "query q0 has the best plan that is known"
+    keyed.finish()
+    keyed.check()
+
+
+def test_explain_says_what_was_chosen_by_cost(keyed: Story):
+    begin(keyed, GROUPED.format(call="MAX(x.v)"))
+    say(keyed, "OPTIMIZE QUERY q0")
+    (answer,) = keyed.session.execute("EXPLAIN QUERY q0")
+    assert answer.table is not None
+    lines = answer.table["text"].to_pylist()
+    (why,) = lines[lines.index("chosen by estimated cost") + 1 :]
+    assert why.startswith("  group below joins on a KEY: ")
+    keyed.session.abandon()
+
+
+def test_a_query_moves_to_a_keyed_join_where_the_rates_speak_for_it(keyed: Story):
+    begin(keyed, "SELECT x.v AS p, y.v AS q FROM a WINDOW(RANGE 20) AS x, b WINDOW(RANGE 400) AS y WHERE x.k = y.k")
+    assert not any(isinstance(each, KeyedJoin) for each in walk(plan_of(keyed)))
+    assert "moves to a better plan" in say(keyed, "OPTIMIZE QUERY q0")
+    assert any(isinstance(each, KeyedJoin) for each in walk(plan_of(keyed)))
+    arrive(keyed, 30)
+    assert say(keyed, "OPTIMIZE QUERY q0") == "query q0 has the best plan that is known"
+    keyed.finish()
+    keyed.check()
+
+
+def test_nothing_is_chosen_before_there_are_enough_rows(keyed: Story, monkeypatch):
+    monkeypatch.setattr(plan_choice, "FEWEST_ROWS", 10_000)
+    begin(keyed, GROUPED.format(call="MAX(x.v)"))
+    assert say(keyed, "OPTIMIZE QUERY q0") == "query q0 has the best plan that is known"
+    keyed.session.abandon()
+
+
+@pytest.mark.parametrize(("rows_of_b", "is_shared"), [(4, False), (0, True)])
+def test_a_query_leaves_a_join_that_makes_far_more_rows_than_it_needs(tmp_path: Path, rows_of_b: int, is_shared: bool):
+    """Its filter lets few rows of a shared join pass. A join of its own holds few rows of `a`, and those of `b`."""
+    story = Story(tmp_path, 1)
+    story.register(JOINED)
+    story.register(JOINED + " AND x.v < 3")
+    for at in range(12):
+        story.arrive("b", [(0 if each else 1, 0, each) for each in range(rows_of_b or at % 4 == 0)])
+        story.arrive("a", [(0 if each else 1, 0, each + at) for each in range(12)])
+        story.session.step()
+    (join,) = {each for each in walk(plan_of(story)) if isinstance(each, Join)}
+    assert join in set(walk(plan_of(story, "q1")))
+    say(story, "OPTIMIZE QUERY q1")
+    assert (join in set(walk(plan_of(story, "q1")))) is is_shared
+    story.arrive("a", [(1, 0, 1)])
+    story.session.step()
+    story.finish()
+    story.check()
+
+
+# ---- decisions
+
+
+@pytest.mark.parametrize(("gain", "moves"), [(1.4, False), (1.6, True)])
+def test_a_choice_changes_only_for_a_clear_gain(keyed: Story, gain: float, moves: bool):
+    begin(keyed, GROUPED.format(call="MAX(x.v)"))
+    (phase,) = keyed.session._live.running_phases()
+    compiled = keyed.session._live.compiled[phase.number]
+    made: list[PlanChoices] = []
+
+    def cost_of(_: object) -> PlanCost:
+        return PlanCost(1.0 / gain if made[-1].grouping is Grouping.BELOW else 1.0)
+
+    def compile_with(choices: PlanChoices):
+        made.append(choices)
+        return compiled
+
+    chosen, reasons = choose_by_cost(PlanChoices(), compile_with, cost_of)
+    assert (chosen.choices.grouping is Grouping.BELOW) is moves
+    assert list(reasons) == (["grouping"] if moves else [])
+    assert {each.keyed_joins for each in made} == set(KeyedJoins)
+    keyed.session.abandon()
