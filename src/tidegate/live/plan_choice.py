@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Aggregate, Join, Plan, Scan, walk
-from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.similarity_join import Measure, SimilarityJoin
 from tidegate.live.exactness import parts_of
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live
 from tidegate.optimizer.advice import USUAL_CHOICES, Grouping, KeyedJoins, PlanAdvice, PlanChoices
@@ -30,6 +30,9 @@ LEAST_GAIN = 1.5
 
 While it moves, both plans may run for as long as a window. So a move has paid after at most two more windows.
 """
+
+LEAST_SAVED = 1e-4
+"""Cores that another plan must save at least: below that, it is not worth a move."""
 
 FEWEST_ROWS = 10_000
 """Number of rows of sources before which nothing is concluded from them."""
@@ -91,8 +94,15 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
     chosen, reasons = choose_by_cost(now.advice.choices, compile_with, cost_of)
     before = {name: why for name, why in advice.reasons.items() if _is_same(name, chosen.choices, now.advice.choices)}
     present = cost_of(live.compiled[now.number].physical)
-    gain = present.total / max(chosen.cost.total, 1e-12)
-    return Proposal(replace(advice, choices=chosen.choices, reasons={**before, **reasons}), gain)
+    better = replace(advice, choices=chosen.choices, reasons={**before, **reasons})
+    return Proposal(better, gain_of(present, chosen.cost))
+
+
+def gain_of(present: PlanCost, better: PlanCost) -> float:
+    """Return how many times as much a plan costs as another one; 1 if that saves hardly anything."""
+    if present.total - better.total < LEAST_SAVED:
+        return 1.0
+    return present.total / max(better.total, 1e-12)
 
 
 def choose_by_cost(
@@ -113,7 +123,7 @@ def choose_by_cost(
     for name in (each.name for each in fields(PlanChoices)):
         others = [candidate(replace(best.choices, **{name: option})) for option in _other_options(name, best)]
         found = min(others, key=lambda each: each.cost.total, default=best)
-        if found.cost.total * LEAST_GAIN <= best.cost.total:
+        if gain_of(best.cost, found.cost) >= LEAST_GAIN:
             if getattr(found.choices, name) != getattr(USUAL_CHOICES, name):
                 what = MEANINGS[name, getattr(found.choices, name)]
                 reasons[name] = f"{what}: {found.cost.describe()}, instead of {best.cost.describe()}"
@@ -132,7 +142,7 @@ def _other_options(name: str, now: _Candidate) -> Iterator[object]:
             if _has(plan, KeyedJoin) or any(isinstance(each, Scan) and each.key for each in walk(plan)):
                 yield from (each for each in KeyedJoins if each is not value_now)
         case "similarity_joins":
-            if not value_now or _has(plan, SimilarityJoin):
+            if not value_now or _compares_numbers(plan):
                 yield not value_now
         case "covered":
             if not value_now or now.compiled.used:
@@ -141,6 +151,12 @@ def _other_options(name: str, now: _Candidate) -> Iterator[object]:
 
 def _has(plan: Plan, kind: type[Plan] | object) -> bool:
     return any(isinstance(each, kind) for each in walk(plan))  # type: ignore[arg-type]
+
+
+def _compares_numbers(plan: Plan) -> bool:
+    """Return whether there are similarity joins, all of them of numbers: what others cost as plain joins is unknown."""
+    alike = [each.similarity for each in walk(plan) if isinstance(each, SimilarityJoin)]
+    return bool(alike) and all(each is not None and each.measure is Measure.DISTANCE for each in alike)
 
 
 def _is_same(name: str, one: PlanChoices, other: PlanChoices) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from math import prod
 
-from tidegate.costs.estimates import NOTHING_KNOWN, CostEstimate, Flow, OperatorKnowledge
-from tidegate.expressions.nodes import Expression, conjuncts
+from tidegate.costs.estimates import NOTHING_KNOWN, CostEstimate, Flow, OperatorKnowledge, Prices
+from tidegate.errors import deep_recursion
+from tidegate.expressions.nodes import Column, Expression, conjuncts
 from tidegate.optimizer.keyed_join_cost import expected_stays
+from tidegate.optimizer.names import rename
 from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.common.plan import Apply, PhysicalPlan, Read
@@ -17,7 +19,7 @@ from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
-from tidegate.physical.stateless.operators import FilterOperator
+from tidegate.physical.stateless.operators import FilterOperator, MapOperator
 from tidegate.runtime.costs.condition_texts import terms_of_edges, terms_of_join, texts_of
 from tidegate.runtime.costs.explain import describe_bytes, describe_share
 from tidegate.runtime.costs.knowledge import USUAL_SOURCE
@@ -27,6 +29,27 @@ from tidegate.values import value
 
 BYTES_OF_A_CORE = 4e9
 """Bytes of state that count as much as a whole core: machines mostly have about as much memory for each core."""
+
+
+COMPARED_PRICES: Mapping[str, Prices] = {
+    "aggregate": Prices(0.0, 1.0e-7, 0.0),
+    "filter": Prices(0.0, 2.0e-9, 0.0),
+    "join": Prices(0.0, 1.0e-7, 5.0e-8),
+    "keyed join": Prices(0.0, 1.1e-7, 5.0e-8),
+    "nested join": Prices(0.0, 6.0e-8, 5.0e-8, 2.4e-10),
+    "similarity join": Prices(0.0, 1.2e-6, 5.0e-8, 5.0e-11),
+    "slots": Prices(0.0, 1.0e-6, 0.0),
+}
+"""Prices of kinds of operators that take each other's place, measured side by side.
+
+Prices that are fitted to runs of one kind each (`prices.py`) say how much a graph costs. They do not say which of two
+kinds costs less: a join and a keyed join take about the same time, and their fitted prices differ by a factor of six.
+Nested loops and similarity joins were measured on numbers. Steps without rows are left out (`cost_of_plan`).
+"""
+
+
+Renamings = tuple[Mapping[str, str], ...]
+"""The names that the columns of a part of a plan have above each map above it."""
 
 
 @value
@@ -61,6 +84,7 @@ class PlanCost:
         return f"{describe_share(self.seconds)} of a core and {describe_bytes(self.bytes)}"
 
 
+@deep_recursion()
 def cost_of_plan(plan: PhysicalPlan, known: QueryKnowledge, free: Collection[PhysicalPlan] = ()) -> PlanCost:
     """Return the cost of a plan. Parts that run for other queries as well are `free`.
 
@@ -80,32 +104,39 @@ class _PlanEstimates:
         self.estimates: dict[Apply, CostEstimate] = {}
         self._loose = iter(known.loose)
 
-    def flow_of(self, part: PhysicalPlan) -> Flow:
+    def flow_of(self, part: PhysicalPlan, names: Renamings = ()) -> Flow:
+        """Return the elements that a part gives; `names` are those that its columns have above it."""
         if isinstance(part, Read):
             return self.known.sources.get(part.stream, USUAL_SOURCE)
         if part not in self.estimates:
-            inputs = [self.flow_of(each) for each in part.inputs]
-            context = self.known.context(self._know_operator(part.operator, inputs))
+            below = _names_below(part.operator, names)
+            inputs = [self.flow_of(each, below) for each in part.inputs]
+            context = self.known.context(self._know_operator(part.operator, inputs, names))
             self.estimates[part] = estimate_operator(part.operator, inputs, context)
         return self.estimates[part].flow
 
     def cost_of(self, part: Apply) -> PlanCost:
         each = self.estimates[part]
-        prices = self.known.prices.get(each.work.kind, USUAL_PRICES)
+        prices = COMPARED_PRICES.get(each.work.kind) or self.known.prices.get(each.work.kind, USUAL_PRICES)
         return PlanCost(prices.seconds_of(replace(each.work, steps=0.0)), each.bytes)
 
-    def _know_operator(self, operator: Operator, inputs: list[Flow]) -> OperatorKnowledge:
+    def _know_operator(self, operator: Operator, inputs: list[Flow], names: Renamings) -> OperatorKnowledge:
         """Return what is known of an operator, or what follows for it from operators of another plan."""
         # Joins without an equality are in the same order in all plans of a query.
         loose = next(self._loose, None) if _is_loose(operator) else None
         own = self.known.operators.get(operator)
+        if own is None and isinstance(operator, FilterOperator):
+            return OperatorKnowledge(self._share_of_filter(operator.predicate, names))
         return own or self._conclude(operator, inputs, loose)
+
+    def _share_of_filter(self, predicate: Expression, names: Renamings) -> float | None:
+        """Return the share of the rows that pass a filter, which may be above a map in another plan."""
+        forms = [predicate, *(rename(predicate, each) for each in names)]
+        found = [self._share_of(terms) for each in forms for terms in ([each], conjuncts(each))]
+        return next((share for share in found if share is not None), None)
 
     def _conclude(self, operator: Operator, inputs: list[Flow], loose: float | None) -> OperatorKnowledge:
         match operator:
-            case FilterOperator(predicate=predicate):
-                share = self._share_of([predicate])
-                return OperatorKnowledge(self._share_of(conjuncts(predicate)) if share is None else share)
             case JoinOperator():
                 share = self._share_of(terms_of_join(operator))
                 return OperatorKnowledge(loose if share is None else share)
@@ -145,6 +176,17 @@ class _PlanEstimates:
         stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched)
         valid = sum(each.characteristics.valid_rows for each in inputs)
         return sum(each.rate * stay for each, stay in zip(inputs, stays, strict=True)) / valid if valid else 1.0
+
+
+def _names_below(operator: Operator, names: Renamings) -> Renamings:
+    """Return the names that the columns below an operator have above it."""
+    match operator:
+        case MapOperator(outputs=outputs):
+            own = {o.expression.name: o.name for o in outputs if isinstance(o.expression, Column)}
+            return (own, *({old: each.get(new, new) for old, new in own.items()} for each in names))
+        case AggregateOperator():
+            return ()
+    return names
 
 
 def _is_loose(operator: Operator) -> bool:
