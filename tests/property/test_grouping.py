@@ -13,13 +13,13 @@ from support.examples import examples
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.plan import Plan
-from tidegate.optimizer.advice import Grouping, KeyedJoins, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import GroupPosition, KeyedJoins, PlanAdvice, PlanChoices
 from tidegate.optimizer.grouping import group_below_join_on_key
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.rule import apply_rule
 
 INSTANTS = range(-1, 16)
-CHOICES = st.builds(PlanChoices, st.sampled_from(Grouping), st.sampled_from(KeyedJoins))
+CHOICES = st.builds(PlanChoices, st.sampled_from(GroupPosition), st.sampled_from(KeyedJoins))
 
 
 @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)

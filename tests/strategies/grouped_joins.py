@@ -37,7 +37,8 @@ def grouped_joins(draw: DrawFn) -> tuple[Plan, Elements]:
         other = _renamed(_windowed(draw, Scan("c", SCHEMA)), "c")
         own = Join(own, other, _equal(draw, Column("a.v", Type.INT), Column("c.k", Type.INT)))
     terms = _terms(draw, own, scan)
-    joined: Plan = Join(*draw(st.permutations([own, partner])), conjunction(tuple(terms)))
+    left, right = draw(st.permutations([own, partner]))
+    joined: Plan = Join(left, right, conjunction(tuple(terms)))
     keys, arguments = _group_columns(draw, terms, joined), own.schema.names
     if draw(st.integers(0, 2)) == 0:
         joined, names = _computed(draw, joined)
@@ -134,7 +135,7 @@ def _call(draw: DrawFn, joined: Plan, arguments: tuple[str, ...]) -> AggregateCa
 def _rows(draw: DrawFn, scan: Scan) -> Elements:
     """Rows of which those of `b` do not repeat a key."""
     row = st.tuples(st.integers(0, 3), VALUES, VALUES)
-    found: Elements = {name: [] for name in "abc"}
+    found: dict[str, list[tuple[int, int, dict[str, int | None]]]] = {name: [] for name in "abc"}
     for name in "ac":
         found[name] = [(at, at + 1, {"k": k, "v": v}) for at, k, v in draw(st.lists(row, min_size=3, max_size=6))]
     seen = set()

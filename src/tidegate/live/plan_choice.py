@@ -16,7 +16,7 @@ from tidegate.algebra.plan import Aggregate, Join, Plan, Scan, walk
 from tidegate.algebra.similarity_join import Measure, SimilarityJoin
 from tidegate.live.exactness import parts_of
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live
-from tidegate.optimizer.advice import USUAL_CHOICES, Grouping, KeyedJoins, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import USUAL_CHOICES, GroupPosition, KeyedJoins, PlanAdvice, PlanChoices
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.values import value
@@ -38,8 +38,8 @@ FEWEST_ROWS = 10_000
 """Number of rows of sources before which nothing is concluded from them."""
 
 MEANINGS = {
-    ("grouping", Grouping.ABOVE): "group above joins",
-    ("grouping", Grouping.BELOW): "group below joins on a KEY",
+    ("grouping", GroupPosition.ABOVE): "group above joins",
+    ("grouping", GroupPosition.BELOW): "group below joins on a KEY",
     ("keyed_joins", KeyedJoins.ALWAYS): "keyed joins in place of plain joins",
     ("keyed_joins", KeyedJoins.NEVER): "plain joins in place of keyed joins",
     ("similarity_joins", False): "plain joins in place of similarity joins",
@@ -121,7 +121,7 @@ def choose_by_cost(
 
     best, reasons = candidate(now), dict[str, str]()
     for name in (each.name for each in fields(PlanChoices)):
-        others = [candidate(replace(best.choices, **{name: option})) for option in _other_options(name, best)]
+        others = [candidate(each) for each in _other_choices(name, best)]
         found = min(others, key=lambda each: each.cost.total, default=best)
         if gain_of(best.cost, found.cost) >= LEAST_GAIN:
             if getattr(found.choices, name) != getattr(USUAL_CHOICES, name):
@@ -131,26 +131,26 @@ def choose_by_cost(
     return best, reasons
 
 
-def _other_options(name: str, now: _Candidate) -> Iterator[object]:
+def _other_choices(name: str, now: _Candidate) -> Iterator[PlanChoices]:
     """Yield the other values of a choice that may make a difference to a plan."""
-    plan, value_now = now.compiled.given, getattr(now.choices, name)
+    plan, choices = now.compiled.given, now.choices
     match name:
         case "grouping":
-            if _has(plan, Aggregate) and _has(plan, Join | KeyedJoin):
-                yield from (each for each in Grouping if each is not value_now)
+            if _has(plan, Aggregate) and (_has(plan, Join) or _has(plan, KeyedJoin)):
+                yield from (replace(choices, grouping=e) for e in GroupPosition if e is not choices.grouping)
         case "keyed_joins":
-            if _has(plan, KeyedJoin) or any(isinstance(each, Scan) and each.key for each in walk(plan)):
-                yield from (each for each in KeyedJoins if each is not value_now)
+            if any(isinstance(each, Scan) and each.key for each in walk(plan)):
+                yield from (replace(choices, keyed_joins=e) for e in KeyedJoins if e is not choices.keyed_joins)
         case "similarity_joins":
-            if not value_now or _compares_numbers(plan):
-                yield not value_now
+            if not choices.similarity_joins or _compares_numbers(plan):
+                yield replace(choices, similarity_joins=not choices.similarity_joins)
         case "covered":
-            if not value_now or now.compiled.used:
-                yield not value_now
+            if not choices.covered or now.compiled.used:
+                yield replace(choices, covered=not choices.covered)
 
 
-def _has(plan: Plan, kind: type[Plan] | object) -> bool:
-    return any(isinstance(each, kind) for each in walk(plan))  # type: ignore[arg-type]
+def _has(plan: Plan, kind: type[Plan]) -> bool:
+    return any(isinstance(each, kind) for each in walk(plan))
 
 
 def _compares_numbers(plan: Plan) -> bool:

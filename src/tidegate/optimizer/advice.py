@@ -9,7 +9,7 @@ from enum import Enum
 from tidegate.values import value
 
 
-class Grouping(Enum):
+class GroupPosition(Enum):
     """Where a plan groups, if its rows can be grouped above a join or below it."""
 
     USUAL = "below joins with a side that is unique at every instant"
@@ -29,7 +29,7 @@ class KeyedJoins(Enum):
 class PlanChoices:
     """Choices among plans of the same meaning, each for all operators of a query."""
 
-    grouping: Grouping = Grouping.USUAL
+    grouping: GroupPosition = GroupPosition.USUAL
     keyed_joins: KeyedJoins = KeyedJoins.USUAL
     similarity_joins: bool = True
     """Whether joins on similarity conditions may be similarity joins."""

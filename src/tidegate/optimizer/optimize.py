@@ -6,7 +6,7 @@ from tidegate.algebra.constraints import DEFAULT_SETTINGS, ConstraintSettings, C
 from tidegate.algebra.own_times import stamp_own_times
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
-from tidegate.optimizer.advice import NO_ADVICE, Grouping, PlanAdvice
+from tidegate.optimizer.advice import NO_ADVICE, GroupPosition, PlanAdvice
 from tidegate.optimizer.aggregates import AGGREGATE_RULES, push_aggregate_below_join
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.constants import CONSTANT_RULES
@@ -85,12 +85,12 @@ def phases(
     )
 
 
-def rules_of_choice(grouping: Grouping, settings: ConstraintSettings) -> tuple[Rule, ...]:
+def rules_of_choice(grouping: GroupPosition, settings: ConstraintSettings) -> tuple[Rule, ...]:
     """Return the rules that are applied wherever possible, given where to group."""
     match grouping:
-        case Grouping.ABOVE:
+        case GroupPosition.ABOVE:
             return tuple(each for each in RULES if each is not push_aggregate_below_join)
-        case Grouping.BELOW if settings.use is not ConstraintUse.OFF:
+        case GroupPosition.BELOW if settings.use is not ConstraintUse.OFF:
             return (*RULES, group_below_join_on_key)
     return RULES
 

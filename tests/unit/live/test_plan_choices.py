@@ -12,7 +12,7 @@ from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Aggregate, Join, Plan, walk
 from tidegate.live import plan_choice
 from tidegate.live.plan_choice import choose_by_cost
-from tidegate.optimizer.advice import Grouping, KeyedJoins, PlanChoices
+from tidegate.optimizer.advice import GroupPosition, KeyedJoins, PlanChoices
 from tidegate.runtime.costs.plan_costs import PlanCost
 
 GROUPED = """
@@ -140,14 +140,14 @@ def test_a_choice_changes_only_for_a_clear_gain(keyed: Story, gain: float, moves
     made: list[PlanChoices] = []
 
     def cost_of(_: object) -> PlanCost:
-        return PlanCost(1.0 / gain if made[-1].grouping is Grouping.BELOW else 1.0)
+        return PlanCost(1.0 / gain if made[-1].grouping is GroupPosition.BELOW else 1.0)
 
     def compile_with(choices: PlanChoices):
         made.append(choices)
         return compiled
 
     chosen, reasons = choose_by_cost(PlanChoices(), compile_with, cost_of)
-    assert (chosen.choices.grouping is Grouping.BELOW) is moves
+    assert (chosen.choices.grouping is GroupPosition.BELOW) is moves
     assert list(reasons) == (["grouping"] if moves else [])
     assert {each.keyed_joins for each in made} == set(KeyedJoins)
     keyed.session.abandon()

@@ -8,7 +8,7 @@ from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import Aggregate, walk
 from tidegate.catalog.catalog import Catalog
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.advice import Grouping, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import GroupPosition, PlanAdvice, PlanChoices
 from tidegate.optimizer.optimize import optimize
 
 STREAMS = """
@@ -22,7 +22,7 @@ FROM 'stay' VALID FROM since TO till KEY (id);
 CREATE TABLE fee (id BIGINT, rate DOUBLE) FROM 'fee.csv';
 """
 BIDS, AUCTIONS = "bid b WINDOW(RANGE 10 MINUTES)", "auction a WINDOW(RANGE 1 HOUR)"
-BELOW = PlanAdvice(choices=PlanChoices(grouping=Grouping.BELOW))
+BELOW = PlanAdvice(choices=PlanChoices(grouping=GroupPosition.BELOW))
 LAW = "group_below_join_on_key"
 
 
@@ -119,8 +119,8 @@ UNIQUE = """
     WHERE b.auction = o.seller GROUP BY b.auction, o.top"""
 
 
-@pytest.mark.parametrize(("grouping", "is_below"), [(Grouping.USUAL, True), (Grouping.ABOVE, False)])
-def test_grouping_above_joins_can_be_chosen_where_it_is_usually_below(grouping: Grouping, is_below: bool):
+@pytest.mark.parametrize(("grouping", "is_below"), [(GroupPosition.USUAL, True), (GroupPosition.ABOVE, False)])
+def test_grouping_above_joins_can_be_chosen_where_it_is_usually_below(grouping: GroupPosition, is_below: bool):
     program = bind(STREAMS + UNIQUE, Catalog())
     plan, _ = optimize(program.queries[0].plan, advice=PlanAdvice(choices=PlanChoices(grouping=grouping)))
     (counting,) = (each for each in walk(plan) if isinstance(each, Aggregate) and each.calls[0].function == "count")

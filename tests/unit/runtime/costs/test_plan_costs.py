@@ -10,7 +10,7 @@ from tidegate.catalog.catalog import Catalog
 from tidegate.costs.characteristics import Characteristics
 from tidegate.costs.estimates import SECOND, Flow, OperatorKnowledge
 from tidegate.language.bind.program import bind
-from tidegate.optimizer.advice import Grouping, KeyedJoins, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import GroupPosition, KeyedJoins, PlanAdvice, PlanChoices
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.physical.keyed_join.operator import KeyedJoinOperator
@@ -31,7 +31,7 @@ JOINED = """
     SELECT b.price, a.seller FROM bid b WINDOW(RANGE 10 MINUTES), auction a WINDOW(RANGE 1 HOUR)
     WHERE b.auction = a.id"""
 ALIKE = "SELECT s.x, r.y FROM s WINDOW(RANGE {size}), r WINDOW(RANGE {size}) WHERE abs(s.x - r.y) < 1"
-ABOVE, BELOW = PlanChoices(), PlanChoices(grouping=Grouping.BELOW)
+ABOVE, BELOW = PlanChoices(), PlanChoices(grouping=GroupPosition.BELOW)
 KEYED, PLAIN = PlanChoices(keyed_joins=KeyedJoins.ALWAYS), PlanChoices(keyed_joins=KeyedJoins.NEVER)
 AUCTIONS = 3600.0
 """Auctions in an hour, at one a second."""
