@@ -11,6 +11,7 @@ from support.stories import Story
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Aggregate, Join, Plan, walk
 from tidegate.live import plan_choice
+from tidegate.live.better_plans import queries_to_move
 from tidegate.live.plan_choice import choose_by_cost
 from tidegate.optimizer.advice import GroupPosition, KeyedJoins, PlanChoices
 from tidegate.runtime.costs.plan_costs import PlanCost
@@ -100,6 +101,19 @@ def test_a_query_moves_to_a_keyed_join_where_the_rates_speak_for_it(keyed: Story
     assert say(keyed, "OPTIMIZE QUERY q0") == "query q0 has the best plan that is known"
     keyed.finish()
     keyed.check()
+
+
+def test_a_session_finds_by_itself_that_a_query_should_move(keyed: Story):
+    begin(keyed, GROUPED.format(call="MAX(x.v)"))
+    session = keyed.session
+    assert list(queries_to_move(session._live, session._propose_plan)) == ["q0"]
+    say(keyed, "OPTIMIZE QUERY q0")
+    # While both plans run, and then with the better one, it is left alone.
+    assert list(queries_to_move(session._live, session._propose_plan)) == []
+    arrive(keyed, 45)
+    assert len(list(session._live.running_phases())) == 1
+    assert list(queries_to_move(session._live, session._propose_plan)) == []
+    session.abandon()
 
 
 def test_nothing_is_chosen_before_there_are_enough_rows(keyed: Story, monkeypatch):
