@@ -43,12 +43,14 @@ def expected_stays(
     rows: Sequence[int | None],
     constraints: Sequence[EdgeConstraint],
     watched: Sequence[tuple[int, ConstraintKind]],
+    waiting: float = WAITING_SHARE,
 ) -> list[float]:
     """Return for each input of a keyed join for how long an element is expected to stay.
 
-    `lengths` are those of validities, `rows` those of windows of rows, by input.
+    `lengths` are those of validities, `rows` those of windows of rows, by input. `waiting` is the share of the rows
+    with children that wait for them during their whole validity.
     """
-    stays = _StayEstimate(edges, lengths, rows, constraints, watched)
+    stays = _StayEstimate(edges, lengths, rows, constraints, watched, waiting)
     return [stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths))]
 
 
@@ -68,8 +70,9 @@ class _StayEstimate:
         rows: Sequence[int | None],
         constraints: Sequence[EdgeConstraint],
         watched: Sequence[tuple[int, ConstraintKind]],
+        waiting: float,
     ) -> None:
-        self.edges, self.lengths, self.rows = edges, lengths, rows
+        self.edges, self.lengths, self.rows, self.waiting = edges, lengths, rows, waiting
         groups = source_groups(len(lengths), edges)
         self.singles = frozenset(groups[0]) if len(groups) == 1 else frozenset()
         self.reaches: dict[tuple[int, ConstraintKind], Reach] = dict.fromkeys(watched, Reach())
@@ -86,7 +89,7 @@ class _StayEstimate:
             return 0.0
         above = [e for e, edge in enumerate(self.edges) if edge.child == which]
         below = [e for e, edge in enumerate(self.edges) if edge.parent == which]
-        share = 1 - WAITING_SHARE if below else 1.0
+        share = 1 - self.waiting if below else 1.0
         return share * self._shortest_stay(
             which, above + below, (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
         )
@@ -94,7 +97,7 @@ class _StayEstimate:
     def stay_while_waiting(self, which: int) -> float:
         below = [e for e, edge in enumerate(self.edges) if edge.parent == which]
         return (
-            WAITING_SHARE
+            self.waiting
             * self._shortest_stay(which, below, (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN))
             if below
             else 0.0

@@ -10,7 +10,7 @@ from math import prod
 from tidegate.costs.estimates import NOTHING_KNOWN, CostEstimate, Flow, OperatorKnowledge, Prices
 from tidegate.errors import deep_recursion
 from tidegate.expressions.nodes import Column, Expression, conjuncts
-from tidegate.optimizer.keyed_join_cost import expected_stays
+from tidegate.optimizer.keyed_join_cost import WAITING_SHARE, expected_stays
 from tidegate.optimizer.names import rename
 from tidegate.physical.aggregate.operator import AggregateOperator
 from tidegate.physical.common.operator import Operator
@@ -173,7 +173,9 @@ class _PlanEstimates:
             return known
         windows, lengths = join.windows, [each.characteristics.length for each in inputs]
         rows = [windows[at].rows if at in windows else None for at in range(len(inputs))]
-        stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched)
+        met = self._share_of_edges(join, inputs)
+        waiting = WAITING_SHARE if met is None else 1.0 - met
+        stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched, waiting)
         valid = sum(each.characteristics.valid_rows for each in inputs)
         return sum(each.rate * stay for each, stay in zip(inputs, stays, strict=True)) / valid if valid else 1.0
 
