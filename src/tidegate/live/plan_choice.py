@@ -7,18 +7,20 @@ query. Only the outcome is recorded, so that making the plan again needs no esti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Aggregate, Join, Plan, Scan, walk
 from tidegate.algebra.similarity_join import Measure, SimilarityJoin
+from tidegate.catalog.catalog import Catalog, Program, Query
 from tidegate.live.exactness import parts_of
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live
-from tidegate.optimizer.advice import USUAL_CHOICES, GroupPosition, KeyedJoins, PlanAdvice, PlanChoices
+from tidegate.optimizer.advice import NO_ADVICE, USUAL_CHOICES, GroupPosition, KeyedJoins, PlanAdvice, PlanChoices
 from tidegate.optimizer.sharing import SubplanTable
 from tidegate.physical.common.plan import PhysicalPlan
+from tidegate.runtime.compile import source_stream_of
 from tidegate.values import value
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ LEAST_SAVED = 1e-4
 """Cores that another plan must save at least: below that, it is not worth a move."""
 
 FEWEST_ROWS = 10_000
-"""Number of rows of sources before which nothing is concluded from them."""
+"""Number of rows of the sources of a query before which nothing is concluded from them."""
+
+FEWEST_OF_STREAM = 20
+"""Number of rows before which the rate of a stream is not known."""
 
 MEANINGS = {
     ("grouping", GroupPosition.ABOVE): "group above joins",
@@ -73,8 +78,7 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
     now, known = phases[-1], study.known
     kept = {**now.advice.kept, **advice.kept}
     advice = replace(advice, kept=kept, choices=now.advice.choices, reasons=now.advice.reasons)
-    rows = sum(advice.rows.get(stream, 0) for stream in live.compiled[now.number].streams)
-    if known is None or rows < FEWEST_ROWS:
+    if known is None or not _are_known(live.compiled[now.number].streams, live.catalog, advice):
         return Proposal(advice)
     # With the operators of all features, which a session need not import before.
     from tidegate.runtime.costs.plan_costs import cost_of_plan
@@ -98,6 +102,47 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
     return Proposal(better, gain_of(present, chosen.cost))
 
 
+def advise_new_query(
+    program: Program, query: Query, live: LiveProgram, study: QueryStudy, *, table: SubplanTable, number: int
+) -> PlanAdvice:
+    """Return the advice for a new query over streams whose rates are known: which joins are keyed, and their order.
+
+    Other choices depend on what only the query itself will show.
+    """
+    streams = {each.stream for each in walk(query.plan) if isinstance(each, Scan)}
+    known = study.known
+    if known is None or not _has(query.plan, Join) or not _are_known(streams, program.catalog, study.advice):
+        return NO_ADVICE
+    from tidegate.runtime.costs.plan_costs import cost_of_plan
+
+    free = _parts_of_others(live, query.name)
+
+    def compile_with(advice: PlanAdvice) -> CompiledPhase:
+        try:
+            return compile_live(program, query, table, number, advice)
+        finally:
+            table.forget([number])
+
+    def cost_of(plan: PhysicalPlan) -> PlanCost:
+        return cost_of_plan(plan, known, free)
+
+    usual = cost_of(compile_with(NO_ADVICE).physical)
+    by_rates = replace(study.advice, rows={each: study.advice.rows[each] for each in sorted(streams)})
+    chosen, reasons = choose_by_cost(
+        USUAL_CHOICES, lambda choices: compile_with(replace(by_rates, choices=choices)), cost_of, ("keyed_joins",)
+    )
+    if gain_of(usual, chosen.cost) < LEAST_GAIN:
+        return NO_ADVICE
+    return replace(by_rates, choices=chosen.choices, reasons=reasons)
+
+
+def _are_known(streams: Collection[str], catalog: Catalog, advice: PlanAdvice) -> bool:
+    """Return whether there have been enough rows to conclude something from them."""
+    tables = [each for each in streams if source_stream_of(catalog, each).is_table]
+    rows = [advice.rows.get(each, 0) for each in streams if each not in tables]
+    return sum(rows) >= FEWEST_ROWS and min(rows) >= FEWEST_OF_STREAM and all(each in advice.rows for each in tables)
+
+
 def gain_of(present: PlanCost, better: PlanCost) -> float:
     """Return how many times as much a plan costs as another one; 1 if that saves hardly anything."""
     if present.total - better.total < LEAST_SAVED:
@@ -109,8 +154,9 @@ def choose_by_cost(
     now: PlanChoices,
     compile_with: Callable[[PlanChoices], CompiledPhase],
     cost_of: Callable[[PhysicalPlan], PlanCost],
+    names: Sequence[str] = tuple(each.name for each in fields(PlanChoices)),
 ) -> tuple[_Candidate, dict[str, str]]:
-    """Return the best choices, one after the other, and why each was made that is not usual.
+    """Return the best choices, made one after the other, and why each was made that is not usual.
 
     A choice changes only if that is clearly better: estimates have errors, and a query must not move to and fro.
     """
@@ -120,7 +166,7 @@ def choose_by_cost(
         return _Candidate(choices, compiled, cost_of(compiled.physical))
 
     best, reasons = candidate(now), dict[str, str]()
-    for name in (each.name for each in fields(PlanChoices)):
+    for name in names:
         others = [candidate(each) for each in _other_choices(name, best)]
         found = min(others, key=lambda each: each.cost.total, default=best)
         if gain_of(best.cost, found.cost) >= LEAST_GAIN:

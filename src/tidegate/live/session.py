@@ -205,8 +205,10 @@ class LiveSession(LiveGraph):
             number = self._live.version.next_phase
             return propose_plan(self._live, query, self._study_query(query), self._table, number)
 
-    def _study_query(self, query: str) -> QueryStudy:
+    def _study_query(self, query: str | None) -> QueryStudy:
         """Return what the run has shown of a query; the rows of joins are read between two steps."""
+        if query is None:
+            return self._run.study_sources()
         from tidegate.runtime.costs.join_statistics import stages_to_read
 
         if not stages_to_read(self._run.job.graph, query):

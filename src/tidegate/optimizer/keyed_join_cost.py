@@ -43,6 +43,7 @@ def expected_stays(
     rows: Sequence[int | None],
     constraints: Sequence[EdgeConstraint],
     watched: Sequence[tuple[int, ConstraintKind]],
+    *,
     waiting: float = WAITING_SHARE,
 ) -> list[float]:
     """Return for each input of a keyed join for how long an element is expected to stay.
@@ -50,7 +51,7 @@ def expected_stays(
     `lengths` are those of validities, `rows` those of windows of rows, by input. `waiting` is the share of the rows
     with children that wait for them during their whole validity.
     """
-    stays = _StayEstimate(edges, lengths, rows, constraints, watched, waiting)
+    stays = _StayEstimate(edges, lengths, rows, constraints, watched, waiting=waiting)
     return [stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths))]
 
 
@@ -70,6 +71,7 @@ class _StayEstimate:
         rows: Sequence[int | None],
         constraints: Sequence[EdgeConstraint],
         watched: Sequence[tuple[int, ConstraintKind]],
+        *,
         waiting: float,
     ) -> None:
         self.edges, self.lengths, self.rows, self.waiting = edges, lengths, rows, waiting
@@ -97,8 +99,7 @@ class _StayEstimate:
     def stay_while_waiting(self, which: int) -> float:
         below = [e for e, edge in enumerate(self.edges) if edge.parent == which]
         return (
-            self.waiting
-            * self._shortest_stay(which, below, (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN))
+            self.waiting * self._shortest_stay(which, below, (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN))
             if below
             else 0.0
         )

@@ -91,6 +91,12 @@ class BackgroundRun(ABC):
 
         return study_query(self.job, self._observe(), query, states or {})
 
+    def study_sources(self) -> QueryStudy:
+        """Return what the run has shown of its sources, for the plan of a new query."""
+        from tidegate.runtime.costs.join_statistics import study_sources
+
+        return study_sources(self.job, self._observe())
+
     def _observe(self) -> Observed:
         from tidegate.runtime.metadata import Observed
 

@@ -19,7 +19,7 @@ from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
 from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_base_inputs
 from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
-from tidegate.runtime.costs.learn import learn_whole_run
+from tidegate.runtime.costs.learn import learn_sources, learn_whole_run
 from tidegate.runtime.costs.query_knowledge import QueryKnowledge, know_query
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
@@ -60,6 +60,18 @@ def study_query(job: Job, observed: Observed, query: str, states: StatesOfStages
     advice = replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
     known_of_query = know_query(part, learnt, found)
     return QueryStudy(replace(advice, kept=known_of_query.kept), known_of_query)
+
+
+def study_sources(job: Job, observed: Observed) -> QueryStudy:
+    """Return what a run has shown of its sources: how fast they are."""
+    progress = observed.progress
+    span, advice = span_of_run(progress, observed), rows_of_sources(progress)
+    if span is None:
+        return QueryStudy(advice)
+    known = know_streams({s: job.sources[s].stream for s in job.graph.streams}, [progress], job.buckets)
+    learnt = learn_sources(job.graph, known, span)
+    of_sources = QueryKnowledge(learnt.sources, prices=learnt.prices, step=learnt.step)
+    return QueryStudy(replace(advice, span=round(span.time)), of_sources)
 
 
 def rows_of_sources(progress: Progress) -> PlanAdvice:

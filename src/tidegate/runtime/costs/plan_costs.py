@@ -175,7 +175,7 @@ class _PlanEstimates:
         rows = [windows[at].rows if at in windows else None for at in range(len(inputs))]
         met = self._share_of_edges(join, inputs)
         waiting = WAITING_SHARE if met is None else 1.0 - met
-        stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched, waiting)
+        stays = expected_stays(join.edges, lengths, rows, join.constraints, join.watched, waiting=waiting)
         valid = sum(each.characteristics.valid_rows for each in inputs)
         return sum(each.rate * stay for each, stay in zip(inputs, stays, strict=True)) / valid if valid else 1.0
 
