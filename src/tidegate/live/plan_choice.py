@@ -42,6 +42,8 @@ FEWEST_ROWS = 10_000
 FEWEST_OF_STREAM = 20
 """Number of rows before which the rate of a stream is not known."""
 
+ALL_CHOICES = tuple(each.name for each in fields(PlanChoices))
+
 MEANINGS = {
     ("grouping", GroupPosition.ABOVE): "group above joins",
     ("grouping", GroupPosition.BELOW): "group below joins on a KEY",
@@ -154,7 +156,7 @@ def choose_by_cost(
     now: PlanChoices,
     compile_with: Callable[[PlanChoices], CompiledPhase],
     cost_of: Callable[[PhysicalPlan], PlanCost],
-    names: Sequence[str] = tuple(each.name for each in fields(PlanChoices)),
+    names: Sequence[str] = ALL_CHOICES,
 ) -> tuple[_Candidate, dict[str, str]]:
     """Return the best choices, made one after the other, and why each was made that is not usual.
 
