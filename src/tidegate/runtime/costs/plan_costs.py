@@ -44,7 +44,8 @@ COMPARED_PRICES: Mapping[str, Prices] = {
 
 Prices that are fitted to runs of one kind each (`prices.py`) say how much a graph costs. They do not say which of two
 kinds costs less: a join and a keyed join take about the same time, and their fitted prices differ by a factor of six.
-Nested loops and similarity joins were measured on numbers. Steps without rows are left out (`cost_of_plan`).
+`./dev bench plan_choices` measures them. Nested loops and similarity joins were measured on numbers. Steps without rows
+are left out (`cost_of_plan`).
 """
 
 
