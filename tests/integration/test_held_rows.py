@@ -26,7 +26,7 @@ def advise(folder: Path, open_session: OpenSession) -> PlanAdvice:
         story.arrive("a", [(1, 0, 1), (0, 1, 1), (0, 1, 2), (0, 2, None)])
         story.arrive("b", [(1, 1, 1), (0, 1, 2), (0, 0, 2), (0, 2, 2)])
         story.session.step()
-    advice = story.session._advise_on_joins("q0")
+    advice = story.session._study_query("q0").advice
     story.session.abandon()
     return advice
 

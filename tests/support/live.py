@@ -99,7 +99,9 @@ class SteppedSession(LiveSession):
     ) -> None:
         self.results, self._is_abandoned = results, False
         self._run: SteppedRun | SteppedSparkRun
-        super().__init__(checkpoint=str(checkpoint), buckets=buckets, adapt=adapt, **self._settings())
+        # Queries move when the test asks for it.
+        settings: dict[str, Any] = {"buckets": buckets, "adapt": adapt, "reoptimize": False, **self._settings()}
+        super().__init__(checkpoint=str(checkpoint), **settings)
         self._run.repeat_interrupted()
 
     def _settings(self) -> dict[str, Any]:

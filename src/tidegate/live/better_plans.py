@@ -6,23 +6,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
+from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import Join, walk
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.errors import TidegateError
-from tidegate.live.prepared import Advise
+from tidegate.live import plan_choice
+from tidegate.live.plan_choice import Proposal
 from tidegate.live.program import Phase
 from tidegate.live.state import LiveProgram
-from tidegate.optimizer.advice import PlanAdvice
 from tidegate.optimizer.join_order import cost_of_joins
 from tidegate.optimizer.optimize import optimize
-
-LEAST_GAIN = 1.5
-"""A query moves if its joins are estimated to cost at least this many times as much as in the best plan.
-
-While it moves, both plans may run for as long as a window. So a move has paid after at most two more windows.
-"""
-
-FEWEST_ROWS = 10_000
-"""Number of rows of sources before which nothing is concluded from them."""
 
 MORE_ROWS = 1.2
 """Factor by which the rows of all sources must have grown since the last look."""
@@ -30,27 +23,37 @@ MORE_ROWS = 1.2
 LOOK_EVERY = 5.0
 """Seconds between two looks at the rows of sources."""
 
+Propose = Callable[[str], Proposal]
+"""Function that proposes a plan for a query that runs."""
+
+_JOINS = (Join, KeyedJoin, SimilarityJoin)
 _LOG = logging.getLogger("tidegate.live")
 
 
-def queries_to_move(live: LiveProgram, advise: Advise) -> Iterator[str]:
-    """Yield the queries that should move, given what is known of their joins.
+def queries_to_move(live: LiveProgram, propose: Propose) -> Iterator[str]:
+    """Yield the queries that should move, given the plans that are proposed for them.
 
     A query that moves is left alone until it has moved.
     """
     phases = list(live.running_phases())
     for phase in phases:
         is_moving = sum(each.query == phase.query for each in phases) > 1
-        if is_moving or not any(isinstance(each, Join) for each in walk(live.compiled[phase.number].optimized)):
+        if is_moving or not any(isinstance(each, _JOINS) for each in walk(live.compiled[phase.number].optimized)):
             continue
-        advice = advise(phase.query)
-        rows = sum(advice.rows.get(stream, 0) for stream in live.compiled[phase.number].streams)
-        if rows >= FEWEST_ROWS and gain_of_move(live, phase, advice) >= LEAST_GAIN:
+        proposal = propose(phase.query)
+        rows = sum(proposal.advice.rows.get(stream, 0) for stream in live.compiled[phase.number].streams)
+        if rows >= plan_choice.FEWEST_ROWS and gain_of_move(live, phase, proposal) >= plan_choice.LEAST_GAIN:
             yield phase.query
 
 
-def gain_of_move(live: LiveProgram, phase: Phase, advice: PlanAdvice) -> float:
-    """Return how many times as much the joins of a phase cost as those of the best plan, by estimate."""
+def gain_of_move(live: LiveProgram, phase: Phase, proposal: Proposal) -> float:
+    """Return how many times as much the plan of a phase costs as the proposed one, by estimate.
+
+    Whole plans are compared, or, where too little is known for that, the joins whose order can be chosen.
+    """
+    if proposal.gain is not None:
+        return proposal.gain
+    advice = proposal.advice
     program, query = live.bound[phase.definition.text], live.compiled[phase.number].query
     now, _ = optimize(query.plan, program.settings, query.shedding, phase.advice)
     cost = cost_of_joins(now, advice)
@@ -66,11 +69,11 @@ class PlanWatch:
     def __init__(
         self,
         rows: Callable[[], int],
-        advise: Advise,
+        propose: Propose,
         live: Callable[[], LiveProgram],
         optimize: Callable[[str], object],
     ) -> None:
-        self._rows, self._advise, self._live, self._optimize = rows, advise, live, optimize
+        self._rows, self._propose, self._live, self._optimize = rows, propose, live, optimize
         self._rows_seen = 0
         self._refused: set[str] = set()
         """Queries that could not be moved, for example because one was just dropped. They are not tried again."""
@@ -90,7 +93,7 @@ class PlanWatch:
 
     def _look(self) -> None:
         try:
-            for query in queries_to_move(self._live(), self._advise):
+            for query in queries_to_move(self._live(), self._propose):
                 self._move(query)
         except TidegateError as error:
             # The run ends, or has failed, which others report.

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.catalog.catalog import AlterQuery, DropQuery, OptimizeQuery, PauseQuery, Program, Query, ResumeQuery
 from tidegate.errors import QueryError
 from tidegate.language.bind.names import is_same_name
+from tidegate.live.plan_choice import advise_new_query, propose_plan
 from tidegate.live.program import LiveQuery
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
-from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
 from tidegate.optimizer.sharing import SubplanTable
 
-Advise = Callable[[str], PlanAdvice]
-"""Function that returns what is known of the joins of a query that runs."""
+if TYPE_CHECKING:
+    from tidegate.runtime.costs.join_statistics import QueryStudy
+
+Study: TypeAlias = "Callable[[str | None], QueryStudy]"
+"""Function that returns what a run has shown of a query that runs, or, without a name, of its sources alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,10 @@ class Prepared:
         return bool(self.definitions) or any(isinstance(c, commands) for c in self.program.commands)
 
 
-def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, advise: Advise) -> Prepared:
+def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable, study: Study) -> Prepared:
     """Compile what a bound text adds to a live program. The table knows the new phases, even if this fails.
 
-    `advise` says what is known of the joins of a query that runs.
+    `study` says what is known of a query that runs, and of the streams of a new one.
     """
     number = live.version.next_phase
     definitions = defined_queries(program)
@@ -56,8 +61,12 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
     compiled: dict[int, CompiledPhase] = {}
     of_definition, of_resumed, of_optimized = dict[int, int](), dict[str, int](), dict[str, int]()
     advice: dict[int, PlanAdvice] = {}
+    altered = [command.query for command in program.commands if isinstance(command, AlterQuery)]
+    of_sources = study(None) if len(definitions) > len(altered) else None
     for position, query in enumerate(definitions):
-        compiled[number] = compile_live(program, query, table, number)
+        if of_sources is not None and query not in altered:
+            advice[number] = advise_new_query(program, query, live, of_sources, table=table, number=number)
+        compiled[number] = compile_live(program, query, table, number, advice.get(number, NO_ADVICE))
         of_definition[position] = number
         number += 1
     for name in {c.name: None for c in program.commands if isinstance(c, ResumeQuery)}:
@@ -68,8 +77,7 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
             number += 1
     for name in {c.name: None for c in program.commands if isinstance(c, OptimizeQuery)}:
         if (known := find_query(live.version.queries, name)) is not None:
-            phases = tuple(p.number for p in live.running_phases() if p.query == known.name)
-            advice[number] = replace(advise(known.name), replaced=phases)
+            advice[number] = propose_plan(live, known.name, study(known.name), table, number).advice
             own = live.bound[known.definition.text]
             compiled[number] = compile_live(own, live.query(known.name), table, number, advice[number])
             of_optimized[known.name] = number

@@ -29,14 +29,14 @@ from tidegate.live.better_plans import PlanWatch
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.graph import LiveGraph
 from tidegate.live.paths import refuse_outside
+from tidegate.live.plan_choice import Proposal, propose_plan
 from tidegate.live.prepared import find_query, prepare
 from tidegate.live.program import LiveQuery
 from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
-from tidegate.optimizer.advice import PlanAdvice
+from tidegate.optimizer.advice import NO_ADVICE
 from tidegate.runtime.adaptation import Adapt
-from tidegate.runtime.costs.join_statistics import StatesOfStages, stages_to_read
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.outputs import dead_letter_schema
@@ -47,6 +47,8 @@ from tidegate.time import EARLIEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tidegate.runtime.costs.join_statistics import QueryStudy, StatesOfStages
 
 
 _CHANGES = (DropQuery, AlterQuery, PauseQuery, ResumeQuery, OptimizeQuery, SnapshotQuery)
@@ -70,7 +72,7 @@ class LiveSession(LiveGraph):
         best size.
     reoptimize
         Whether queries move to better plans by themselves, as ``OPTIMIZE QUERY`` moves them, when the rates of their
-        sources show that another order of joins would cost two thirds as much, or less.
+        sources show that another plan would cost two thirds as much, or less.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class LiveSession(LiveGraph):
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
         super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets), adapt)
         self._plans = (
-            PlanWatch(self._rows_of_sources, self._advise_on_joins, lambda: self._live, self._move_query)
+            PlanWatch(self._rows_of_sources, self._propose_plan, lambda: self._live, self._move_query)
             if reoptimize
             else None
         )
@@ -124,7 +126,7 @@ class LiveSession(LiveGraph):
                 raise QueryError("Q322", message, hint="run the other statements before")
             self._refuse_paths(program)
             try:
-                prepared = prepare(live, text, program, self._table, self._advise_on_joins)
+                prepared = prepare(live, text, program, self._table, self._study_query)
                 # Before the changes: a text that fails changes nothing.
                 answered = [answer_snapshot(each, self._view_states(each.views), text) for each in snapshots]
                 changes = self._apply(prepared, opened)
@@ -194,15 +196,28 @@ class LiveSession(LiveGraph):
 
         return self._submit(read_states) if views else []
 
-    def _advise_on_joins(self, query: str) -> PlanAdvice:
-        """Return what is known of the sources and joins of a query; the rows of joins are read between two steps."""
+    def _propose_plan(self, query: str) -> Proposal:
+        """Return a better plan for a query, as far as one is known."""
+        with self._changing:
+            self._check_running()
+            if find_query(self._live.version.queries, query) is None:
+                return Proposal(NO_ADVICE)
+            number = self._live.version.next_phase
+            return propose_plan(self._live, query, self._study_query(query), self._table, number)
+
+    def _study_query(self, query: str | None) -> QueryStudy:
+        """Return what the run has shown of a query; the rows of joins are read between two steps."""
+        if query is None:
+            return self._run.study_sources()
+        from tidegate.runtime.costs.join_statistics import stages_to_read
+
         if not stages_to_read(self._run.job.graph, query):
-            return self._run.advise_on_joins(query)
+            return self._run.study_query(query)
 
         def read_states() -> StatesOfStages:
             return {each: self._run.stage_states(each) for each in stages_to_read(self._run.job.graph, query)}
 
-        return self._run.advise_on_joins(query, self._submit(read_states))
+        return self._run.study_query(query, self._submit(read_states))
 
     # --- the run -------------------------------------------------------------------------------------
 

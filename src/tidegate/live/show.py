@@ -28,7 +28,8 @@ def answer_command(command: Command, live: LiveProgram, program: Program, table:
             operators = run.metadata(query).operators
             return Answer(f"{operators.num_rows} rows", table=operators)
         case ExplainRunning(name=name, cost=cost):
-            return _text_answer((run.explain_cost(name) if cost else run.explain(name)).splitlines())
+            lines = (run.explain_cost(name) if cost else run.explain(name)).splitlines()
+            return _text_answer(_with_choices(lines, name, live))
         case Explain(query=query, cost=True):
             lines = explain_program_cost(replace(program, queries=(query,)), [run.progress]).splitlines()
             return _text_answer(_with_sharing(lines, query, live, program, table))
@@ -52,6 +53,13 @@ def _answer_lines(
     elif isinstance(command, Explain):
         lines = _with_sharing(lines, command.query, live, program, table)
     return lines
+
+
+def _with_choices(lines: list[str], name: str, live: LiveProgram) -> list[str]:
+    """Add what the cost model chose for the plan of a query that runs, if it chose anything that is not usual."""
+    phases = [phase for phase in live.running_phases() if phase.query == name]
+    why = phases[-1].advice.reasons.values() if phases else ()
+    return [*lines, "", "chosen by estimated cost", *(f"  {each}" for each in why)] if why else lines
 
 
 def _with_sharing(

@@ -13,6 +13,7 @@ from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, Window, input
 from tidegate.algebra.properties import validity_bound
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression, columns_of
+from tidegate.optimizer.advice import KeyedJoins
 from tidegate.optimizer.edge_constraints import GraphInputs, constraints_on
 from tidegate.optimizer.join_clusters import Cluster, EdgeTerms, edges_of, groups_of, implied_edges, is_inner
 from tidegate.optimizer.joins import join_all
@@ -22,23 +23,47 @@ from tidegate.optimizer.origins import Origin, find_origin, source_text
 from tidegate.values import value
 
 
-def find_keyed_joins(plan: Plan, settings: ConstraintSettings) -> Plan:
-    """Replace plain joins by keyed joins, wherever there are edges and a keyed join is cheaper."""
-    return plan if settings.use is ConstraintUse.OFF else _replace_joins(plan, settings)
+def find_keyed_joins(plan: Plan, settings: ConstraintSettings, where: KeyedJoins = KeyedJoins.USUAL) -> Plan:
+    """Replace plain joins by keyed joins, wherever there are edges and a keyed join is cheaper, or chosen."""
+    if settings.use is ConstraintUse.OFF or where is KeyedJoins.NEVER:
+        return plan
+    return _Replacement(settings, where is KeyedJoins.ALWAYS).replace_joins(plan)
 
 
-def _replace_joins(plan: Plan, settings: ConstraintSettings) -> Plan:
-    if not isinstance(plan, Join) or not is_inner(plan):
-        return with_inputs(plan, tuple(_replace_joins(each, settings) for each in inputs(plan)))
-    found = analyse_joins(plan, settings)
-    joins = [group for group in found.groups if group.refused is None]
-    return _rebuild_joins(plan, found, joins, settings) if joins else _replace_in_inputs(plan, settings)
+@value
+class _Replacement:
+    """Replacement of joins by keyed joins: those that are expected to be cheaper, or all."""
 
+    settings: ConstraintSettings
+    all: bool
 
-def _replace_in_inputs(plan: Plan, settings: ConstraintSettings) -> Plan:
-    """Keep a tree of joins as it is, and visit its inputs."""
-    below = (_replace_in_inputs(e, settings) if is_inner(e) else _replace_joins(e, settings) for e in inputs(plan))
-    return with_inputs(plan, tuple(below))
+    def replace_joins(self, plan: Plan) -> Plan:
+        if not isinstance(plan, Join) or not is_inner(plan):
+            return with_inputs(plan, tuple(self.replace_joins(each) for each in inputs(plan)))
+        found = analyse_joins(plan, self.settings)
+        joins = [group for group in found.groups if group.refused is None or self.all]
+        return self.rebuild_joins(plan, found, joins) if joins else self.replace_in_inputs(plan)
+
+    def replace_in_inputs(self, plan: Plan) -> Plan:
+        """Keep a tree of joins as it is, and visit its inputs."""
+        below = (self.replace_in_inputs(e) if is_inner(e) else self.replace_joins(e) for e in inputs(plan))
+        return with_inputs(plan, tuple(below))
+
+    def rebuild_joins(self, plan: Join, found: Analysis, groups: Sequence[Group]) -> Plan:
+        taken = frozenset(term for group in groups for term in group.terms)
+        rest = [term for term in found.terms if term not in taken]
+        parts: list[Plan] = []
+        for group in groups:
+            names = frozenset(group.join.schema.names)
+            within = tuple(term for term in rest if columns_of(term) <= names)
+            rest = [term for term in rest if term not in within]
+            made = with_inputs(group.join, tuple(self.replace_joins(each) for each in group.join.inputs))
+            parts.append(filter_by(made, within))
+        grouped = {which for group in groups for which in group.members}
+        parts += [self.replace_joins(leaf.plan) for at, leaf in enumerate(found.leaves) if at not in grouped]
+        joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)
+        same = tuple(Output(f.name, Column(f.name, f.type)) for f in joined.schema)
+        return joined if found.outputs == same else Map(joined, found.outputs, plan.span)
 
 
 # ---- analysis of a tree of joins
@@ -183,23 +208,3 @@ def _rows_in_window(plan: Plan) -> int | None:
 
 def _window_step(plan: Plan) -> int:
     return max((node.slide for node in walk(plan) if isinstance(node, Window)), default=1)
-
-
-# ---- the new plan
-
-
-def _rebuild_joins(plan: Join, found: Analysis, groups: Sequence[Group], settings: ConstraintSettings) -> Plan:
-    taken = frozenset(term for group in groups for term in group.terms)
-    rest = [term for term in found.terms if term not in taken]
-    parts: list[Plan] = []
-    for group in groups:
-        names = frozenset(group.join.schema.names)
-        within = tuple(term for term in rest if columns_of(term) <= names)
-        rest = [term for term in rest if term not in within]
-        made = with_inputs(group.join, tuple(_replace_joins(each, settings) for each in group.join.inputs))
-        parts.append(filter_by(made, within))
-    grouped = {which for group in groups for which in group.members}
-    parts += [_replace_joins(leaf.plan, settings) for at, leaf in enumerate(found.leaves) if at not in grouped]
-    joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)
-    same = tuple(Output(f.name, Column(f.name, f.type)) for f in joined.schema)
-    return joined if found.outputs == same else Map(joined, found.outputs, plan.span)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.algebra.constraints import Reach
 from tidegate.algebra.join_graph import source_groups
-from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
 from tidegate.optimizer.edge_constraints import GraphInputs
 
 ROW_COST = 1.5
@@ -28,14 +28,31 @@ def why_plain_is_cheaper(
 ) -> str | None:
     """Return why plain joins are expected to be cheaper; None if they are not."""
     lengths = _validity_lengths(known)
-    stays = _StayEstimate(known, lengths, constraints, watched)
-    kept = sum(stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths)))
+    kept = sum(expected_stays(known.edges, lengths, known.rows, constraints, watched))
     # Plain joins of more than two inputs also keep the results of all joins but the last.
     plain = sum(lengths) + (len(lengths) - 2) * min(lengths)
     if kept * ROW_COST <= plain:
         return None
     share = round(100 * kept / plain)
     return f"plain joins are cheaper: {share} % of their rows would be kept, at {ROW_COST} times the cost of a row"
+
+
+def expected_stays(
+    edges: Sequence[JoinEdge],
+    lengths: Sequence[float],
+    rows: Sequence[int | None],
+    constraints: Sequence[EdgeConstraint],
+    watched: Sequence[tuple[int, ConstraintKind]],
+    *,
+    waiting: float = WAITING_SHARE,
+) -> list[float]:
+    """Return for each input of a keyed join for how long an element is expected to stay.
+
+    `lengths` are those of validities, `rows` those of windows of rows, by input. `waiting` is the share of the rows
+    with children that wait for them during their whole validity.
+    """
+    stays = _StayEstimate(edges, lengths, rows, constraints, watched, waiting=waiting)
+    return [stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths))]
 
 
 def _validity_lengths(known: GraphInputs) -> list[float]:
@@ -49,13 +66,16 @@ class _StayEstimate:
 
     def __init__(
         self,
-        known: GraphInputs,
+        edges: Sequence[JoinEdge],
         lengths: Sequence[float],
+        rows: Sequence[int | None],
         constraints: Sequence[EdgeConstraint],
         watched: Sequence[tuple[int, ConstraintKind]],
+        *,
+        waiting: float,
     ) -> None:
-        self.edges, self.lengths, self.known = known.edges, lengths, known
-        groups = source_groups(len(lengths), known.edges)
+        self.edges, self.lengths, self.rows, self.waiting = edges, lengths, rows, waiting
+        groups = source_groups(len(lengths), edges)
         self.singles = frozenset(groups[0]) if len(groups) == 1 else frozenset()
         self.reaches: dict[tuple[int, ConstraintKind], Reach] = dict.fromkeys(watched, Reach())
         for each in constraints:
@@ -71,7 +91,7 @@ class _StayEstimate:
             return 0.0
         above = [e for e, edge in enumerate(self.edges) if edge.child == which]
         below = [e for e, edge in enumerate(self.edges) if edge.parent == which]
-        share = 1 - WAITING_SHARE if below else 1.0
+        share = 1 - self.waiting if below else 1.0
         return share * self._shortest_stay(
             which, above + below, (ConstraintKind.CLUSTERED, ConstraintKind.ORDERED_PARENTS)
         )
@@ -79,8 +99,7 @@ class _StayEstimate:
     def stay_while_waiting(self, which: int) -> float:
         below = [e for e, edge in enumerate(self.edges) if edge.parent == which]
         return (
-            WAITING_SHARE
-            * self._shortest_stay(which, below, (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN))
+            self.waiting * self._shortest_stay(which, below, (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN))
             if below
             else 0.0
         )
@@ -91,6 +110,6 @@ class _StayEstimate:
 
     def _share_of_window(self, which: int, reach: Reach) -> float:
         """Return a reach as a share of the window."""
-        rows = self.known.rows[which]
+        rows = self.rows[which]
         own, whole = (reach.time, self.lengths[which]) if rows is None else (reach.rows, rows)
         return OTHER_SHARE if own is None else own / whole

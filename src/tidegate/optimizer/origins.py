@@ -28,12 +28,16 @@ class Origin:
 
     def column(self, expression: Expression) -> str | None:
         """Return the source column with the same equality and order as an expression; None if there is none."""
-        match expression:
-            case Column(name=name):
-                return self.columns.get(name)
-            case Cast(argument=argument, type=type_) if (argument.type, type_) in _KEEPS_ALL:
-                return self.column(argument)
-        return None
+        column = without_cast(expression)
+        return self.columns.get(column.name) if isinstance(column, Column) else None
+
+
+def without_cast(expression: Expression) -> Expression:
+    """Return what a cast converts, if it keeps different values different; otherwise the expression itself."""
+    match expression:
+        case Cast(argument=argument, type=type_) if (argument.type, type_) in _KEEPS_ALL:
+            return without_cast(argument)
+    return expression
 
 
 def find_origin(plan: Plan) -> Origin | str:

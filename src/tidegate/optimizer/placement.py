@@ -1,4 +1,9 @@
-"""Rules for split, coalesce and granularity: where validities are cut, merged and made coarser."""
+"""Rules for split, coalesce and granularity: where validities are cut, merged and made coarser.
+
+No rule puts a coalesce below an operator with state, although fewer elements would reach it (PIPES, Lemma 12.1). It
+would hold each element back until it has ended, and with it the watermark, so that all results came later. Within a
+step, where it would not, aggregates have merged equal neighbours already.
+"""
 
 from __future__ import annotations
 

@@ -74,18 +74,21 @@ class SubplanTable:
         """Plans by the number of their key: the last one counts, and has replaced those before it."""
         self._by_shape: dict[Hashable, list[int]] = {}
         self._owner, self._used, self._once, self._replaced = 0, set[int](), False, frozenset[int]()
+        self._covers_now = covers
         self._numbers: dict[Hashable, int] = {}
         self._seen: dict[int, tuple[Plan, int, bool]] = {}
         """Plans by identity, with the number of their key, and whether anything in them has state."""
 
     def share_plan(
-        self, plan: Plan, owner: int, *, once: bool = False, replaced: Collection[int] = ()
+        self, plan: Plan, owner: int, *, once: bool = False, replaced: Collection[int] = (), covered: bool = True
     ) -> tuple[Plan, frozenset[int]]:
         """Return the plan made of known subplans where it can be, and the other owners of these.
 
         With `once`, each result is to be reported once. `replaced` are owners of plans that this one replaces. If
         there are any, a plan that has other columns than a known one gets those, too, so that it can serve both.
+        Without `covered`, only equal subplans are used.
         """
+        self._covers_now = self._covers and covered
         self._owner, self._used, self._once, self._replaced = owner, set(), once, frozenset(replaced)
         # Simplification merges the renaming maps into maps above them; equal subplans stay equal.
         shared = apply_rules(self._share(plan, is_top=True), SIMPLIFYING_RULES)[0]
@@ -151,7 +154,7 @@ class SubplanTable:
 
     def _narrow_known(self, plan: Plan, number: int) -> _KnownPlan | None:
         """Return the plan as columns of a known plan, or of a new and wider one; None if there is no such plan."""
-        if not self._covers or not isinstance(plan, _SHARED_BY_COLUMNS):
+        if not self._covers_now or not isinstance(plan, _SHARED_BY_COLUMNS):
             return None
         found = self._find_wider(plan, number)
         if found is None:

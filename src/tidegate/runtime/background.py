@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.connectors.ranges import Source
-from tidegate.optimizer.advice import PlanAdvice
 from tidegate.physical.common.operator import Chunks
 from tidegate.physical.common.sizes import SizeHistories
 from tidegate.runtime.checkpoint_lock import CheckpointLock
@@ -22,6 +21,7 @@ from tidegate.runtime.pieces import out_of_memory_error
 from tidegate.runtime.state import StateSize
 
 if TYPE_CHECKING:
+    from tidegate.runtime.costs.join_statistics import QueryStudy
     from tidegate.runtime.metadata import Observed
 
 
@@ -82,14 +82,20 @@ class BackgroundRun(ABC):
         sizes = {key: each.newest.size for key, each in self.size_histories().items()}
         return explain_cost_of_running(self.job, self._observe(), query, sizes)
 
-    def advise_on_joins(self, query: str, states: Mapping[int, Sequence[Chunks]] | None = None) -> PlanAdvice:
-        """Return what is known of the sources and joins of a query, for a better order of its joins.
+    def study_query(self, query: str, states: Mapping[int, Sequence[Chunks]] | None = None) -> QueryStudy:
+        """Return what the run has shown of a query, for a better plan.
 
         `states` has the states of stages with joins in all buckets, by number.
         """
-        from tidegate.runtime.costs.join_statistics import advise_on_joins
+        from tidegate.runtime.costs.join_statistics import study_query
 
-        return advise_on_joins(self.job, self._observe(), query, states or {})
+        return study_query(self.job, self._observe(), query, states or {})
+
+    def study_sources(self) -> QueryStudy:
+        """Return what the run has shown of its sources, for the plan of a new query."""
+        from tidegate.runtime.costs.join_statistics import study_sources
+
+        return study_sources(self.job, self._observe())
 
     def _observe(self) -> Observed:
         from tidegate.runtime.metadata import Observed

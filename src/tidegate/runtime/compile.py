@@ -88,7 +88,8 @@ def compile_phase(
     (plan,) = group_alerts([query.plan])
     optimized, rules = optimize(plan, program.settings, query.shedding, advice)
     _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
-    shared, used = known.share_plan(optimized, owner, once=_emission(query) is Emit.ENDED, replaced=advice.replaced)
+    once, covered = _emission(query) is Emit.ENDED, advice.choices.covered
+    shared, used = known.share_plan(optimized, owner, once=once, replaced=advice.replaced, covered=covered)
     reasons = _plain_join_reasons(shared, program.settings, query.shedding)
     return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons, optimized), used
 

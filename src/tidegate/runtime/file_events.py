@@ -9,6 +9,7 @@ import ctypes
 import os
 import selectors
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class FileEvents:
     """Reports of changes in the folders of sources, and calls of `wake` from other threads."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
+        self._closing, self._is_closed = threading.Lock(), False
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         self._changes, self._patience = -1, SECONDS_BETWEEN_LISTINGS
         file_sets = [files for source in sources if isinstance(files := getattr(source, "files", None), FileSet)]
@@ -52,12 +54,17 @@ class FileEvents:
 
     def wake(self) -> None:
         """End a `wait` of another thread."""
-        os.write(self._waker, b"!")
+        with self._closing:
+            # Once it is closed, the number of the descriptor may be that of another file.
+            if not self._is_closed:
+                os.write(self._waker, b"!")
 
     def close(self) -> None:
-        for each in (self._woken, self._waker, self._changes):
-            if each >= 0:
-                os.close(each)
+        with self._closing:
+            self._is_closed = True
+            for each in (self._woken, self._waker, self._changes):
+                if each >= 0:
+                    os.close(each)
 
 
 def _local_folder(files: FileSet) -> str | None:

@@ -10,7 +10,8 @@ import pytest
 from tidegate.algebra.plan import Join, Scan, walk
 from tidegate.catalog.catalog import Catalog
 from tidegate.language.bind.program import bind
-from tidegate.live import better_plans
+from tidegate.live import better_plans, plan_choice
+from tidegate.live.plan_choice import Proposal
 from tidegate.live.session import LiveSession
 from tidegate.optimizer.advice import PlanAdvice
 from tidegate.optimizer.join_order import cost_of_joins
@@ -62,7 +63,7 @@ def until(is_true, seconds: float = 30) -> None:
 @pytest.fixture
 def hasty(monkeypatch) -> None:
     monkeypatch.setattr(better_plans, "LOOK_EVERY", 0.05)
-    monkeypatch.setattr(better_plans, "FEWEST_ROWS", 200)
+    monkeypatch.setattr(plan_choice, "FEWEST_ROWS", 200)
 
 
 def follow(folder: Path, name: str, *, reoptimize: bool) -> tuple[list[dict], int]:
@@ -99,7 +100,7 @@ def cost_of(text: str, folder: Path, **rows: int) -> float:
 
 
 def test_the_best_plan_is_found_by_the_rows_of_the_sources(folder):
-    assert cost_of(SELECT, folder, **ROWS) > better_plans.LEAST_GAIN * cost_of(SELECT_BEST, folder, **ROWS)
+    assert cost_of(SELECT, folder, **ROWS) > plan_choice.LEAST_GAIN * cost_of(SELECT_BEST, folder, **ROWS)
     assert cost_of(SELECT, folder, a=5, b=5, c=5) == pytest.approx(cost_of(SELECT_BEST, folder, a=5, b=5, c=5))
 
 
@@ -120,9 +121,9 @@ def test_a_query_stays_where_little_is_gained(folder, monkeypatch):
     looks = []
     found = better_plans.queries_to_move
 
-    def look(live, advise):
-        looks.append(advise("q").rows)
-        return list(found(live, advise))
+    def look(live, propose):
+        looks.append(propose("q").advice.rows)
+        return list(found(live, propose))
 
     monkeypatch.setattr(better_plans, "queries_to_move", look)
     with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:
@@ -143,12 +144,12 @@ def test_a_query_moves_because_of_measured_selectivities(folder):
                 rows = [f"{5 if name != 'c' else at % 50},{at},{at}" for at in times]
                 (folder / name / f"{part + 1}.csv").write_text("\n".join(["k,v,t", *rows, ""]))
             until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
-        advice = session._advise_on_joins("q")
+        advice = session._study_query("q").advice
         assert advice.span == pytest.approx(800, rel=0.2)
         assert advice.selectivities["a.k = b.k"] == pytest.approx(1.0, rel=0.1)
         assert advice.selectivities["b.k = c.k"] == advice.selectivities["c.k = b.k"] == pytest.approx(0.02, rel=0.3)
         (phase,) = session._live.running_phases()
-        assert better_plans.gain_of_move(session._live, phase, advice) > better_plans.LEAST_GAIN
+        assert better_plans.gain_of_move(session._live, phase, Proposal(advice)) > plan_choice.LEAST_GAIN
 
 
 CYCLE = (
@@ -183,13 +184,13 @@ def test_a_query_moves_because_of_one_of_several_conditions_of_a_join(folder, bu
             write_cycle(folder, part)
             until(lambda part=part: session.progress().rows_in == 300 * (part + 1))
         assert first_joined(session) == {"a", "b"}
-        advice = session._advise_on_joins("q")
+        advice = session._study_query("q").advice
         found = [advice.selectivities[text] for text in ("a.k = b.k", "b.v = c.k", "a.v = c.v")]
         assert found == pytest.approx([0.1, 1.0, 0.01], rel=0.1)
         (phase,) = session._live.running_phases()
-        of_results = session._run.advise_on_joins("q")
-        assert better_plans.gain_of_move(session._live, phase, of_results) < better_plans.LEAST_GAIN
-        assert better_plans.gain_of_move(session._live, phase, advice) > better_plans.LEAST_GAIN
+        of_results = session._run.study_query("q").advice
+        assert better_plans.gain_of_move(session._live, phase, Proposal(of_results)) < plan_choice.LEAST_GAIN
+        assert better_plans.gain_of_move(session._live, phase, Proposal(advice)) > plan_choice.LEAST_GAIN
         session.execute("OPTIMIZE QUERY q")
         assert first_joined(session) == {"a", "c"}
 
@@ -200,12 +201,12 @@ def test_a_run_that_fails_ends_the_look_for_better_plans_quietly(folder, monkeyp
     looks: list[None] = []
     found = better_plans.queries_to_move
 
-    def look(live, advise):
+    def look(live, propose):
         if not live.version.queries:
             return []  # the statements below are still on their way
         looks.append(None)
         monkeypatch.setattr(session, "_submit", lambda _: session._find_query("gone"))
-        return list(found(live, advise))
+        return list(found(live, propose))
 
     monkeypatch.setattr(better_plans, "queries_to_move", look)
     with LiveSession(checkpoint=str(folder / "live"), buckets=1) as session:

@@ -20,6 +20,7 @@ from tidegate.optimizer.join_meaning import is_same_join
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import NO_STATE
 from tidegate.physical.join.operator import JoinOperator
+from tidegate.runtime.costs.join_statistics import QueryStudy
 from tidegate.schema import Schema, Type
 
 ITEMS = {"x": "a WINDOW(RANGE 20) AS x", "y": "b WINDOW(RANGE 20) AS y", "z": "a WINDOW(RANGE 15) AS z"}
@@ -195,7 +196,8 @@ def test_other_meanings_run_side_by_side(tmp_path: Path, old: str, new: str, why
 @pytest.fixture
 def many_of_a(monkeypatch) -> None:
     """What is known of the sources: `a` has many more rows than `b`, so that another order of joins is better."""
-    monkeypatch.setattr(LiveSession, "_advise_on_joins", lambda *_: PlanAdvice(rows={"a": 1000, "b": 1}))
+    study = QueryStudy(PlanAdvice(rows={"a": 1000, "b": 1}))
+    monkeypatch.setattr(LiveSession, "_study_query", lambda *_: study)
 
 
 @pytest.mark.usefixtures("many_of_a")

@@ -14,6 +14,7 @@ from tidegate.live.exactness import streams_read
 from tidegate.live.session import LiveSession
 from tidegate.optimizer.advice import PlanAdvice
 from tidegate.physical.common.plan import PhysicalPlan, Read
+from tidegate.runtime.costs.join_statistics import QueryStudy
 
 STREAM = "CREATE STREAM {s} (t BIGINT, k INT, v INT, w DOUBLE) FROM '{folder}/{s}.csv' TIMESTAMP BY t;"
 JOINED = "a WINDOW(RANGE 10) AS x JOIN b WINDOW(RANGE 10) AS y ON x.k = y.k"
@@ -182,7 +183,8 @@ def test_optimized_queries_move_to_one_plan_that_serves_both(lab: Lab):
 
 def test_joins_are_ordered_by_the_rows_of_their_sources(lab: Lab, monkeypatch):
     # Their rows match alike, so the selectivities that a run measures by chance decide nothing.
-    monkeypatch.setattr(LiveSession, "_advise_on_joins", lambda *_: PlanAdvice(rows={"a": 240, "b": 6, "c": 6}))
+    study = QueryStudy(PlanAdvice(rows={"a": 240, "b": 6, "c": 6}))
+    monkeypatch.setattr(LiveSession, "_study_query", lambda *_: study)
     many = "a WINDOW(RANGE 10) AS x, b WINDOW(RANGE 10) AS y, c WINDOW(RANGE 10) AS z WHERE x.k = y.k AND y.k = z.k"
     lab.say(f"CREATE QUERY q AS SELECT x.v AS p, y.v AS q, z.v AS r FROM {many}")
     lab.say(f"CREATE QUERY alone AS SELECT x.v AS p, y.v AS q, z.v AS r FROM {many} AND x.v >= 0")

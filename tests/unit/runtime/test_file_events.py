@@ -73,3 +73,15 @@ def test_a_process_with_many_open_files_waits_as_well(events):
     events.wake()
     events.wait()
     assert events._woken >= 2000
+
+
+def test_to_wake_a_run_that_has_ended_writes_to_no_other_file(tmp_path):
+    """A thread may ask for a change while the run ends. The number of its descriptor may be another file's then."""
+    made = FileEvents([])
+    waker = made._waker
+    made.close()
+    with (tmp_path / "other").open("wb") as other:
+        os.dup2(other.fileno(), waker)
+        made.wake()
+        assert os.fstat(waker).st_size == 0
+        os.close(waker)

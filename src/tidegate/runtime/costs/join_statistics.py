@@ -8,22 +8,25 @@ from itertools import combinations
 from math import inf, prod
 
 from tidegate.costs.estimates import NO_SIZES, NOTHING_KNOWN, CostEstimate, Flow
-from tidegate.expressions.nodes import TRUE, Call, Column, Expression, columns_of, conjuncts
+from tidegate.expressions.nodes import Call, Column, Expression, columns_of
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.advice import PlanAdvice
 from tidegate.physical.common.operator import Chunks, Operator
 from tidegate.physical.estimate import estimate_operator
 from tidegate.physical.join.operator import JoinOperator
+from tidegate.runtime.costs.condition_texts import terms_of_join, texts_of
 from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.explain import span_of_run
 from tidegate.runtime.costs.held_rows import MatchCount, count_matches, sample_base_inputs
 from tidegate.runtime.costs.knowledge import Knowledge, Place, know_streams
-from tidegate.runtime.costs.learn import learn_whole_run
+from tidegate.runtime.costs.learn import learn_sources, learn_whole_run
+from tidegate.runtime.costs.query_knowledge import QueryKnowledge, know_query
 from tidegate.runtime.graph_parts import carry_figures, carry_sizes, part_of_query
 from tidegate.runtime.job import Job, Progress
 from tidegate.runtime.metadata import Observed
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.schema import Type
+from tidegate.values import value
 
 StatesOfStages = Mapping[int, Sequence[Chunks]]
 """The state of each stage in all buckets, by the number of the stage."""
@@ -32,23 +35,43 @@ NO_STATES: StatesOfStages = {}
 NO_COUNTS: Mapping[str, MatchCount] = {}
 
 
-def advise_on_joins(job: Job, observed: Observed, query: str, states: StatesOfStages = NO_STATES) -> PlanAdvice:
-    """Return the rows of all sources, the time in which they came, and the selectivities of a query's joins.
+@value
+class QueryStudy:
+    """What a run has shown of a query: advice on its joins, and what the costs of its plans follow from."""
 
-    `states` has the states of the stages with joins, if they can be read.
-    """
+    advice: PlanAdvice
+    known: QueryKnowledge | None = None
+    """None if the time of the run has not advanced."""
+
+
+def study_query(job: Job, observed: Observed, query: str, states: StatesOfStages = NO_STATES) -> QueryStudy:
+    """Return what a run has shown of a query. `states` has the states of its stages with joins, if they can be read."""
     progress, part = observed.progress, part_of_query(job.graph, query)
     figures = carry_figures(progress.operators.copy(), job.graph, part)
     sizes = carry_sizes(observed.sizes, job.graph, part)
     span = span_of_run(replace(progress, operators=figures), replace(observed, sizes=sizes))
     if span is None:
-        return rows_of_sources(progress)
+        return QueryStudy(rows_of_sources(progress))
     known = know_streams({s: job.sources[s].stream for s in part.streams}, [progress], job.buckets)
     # Orders are compared for windows that are full.
     learnt = replace(learn_whole_run(part, known, span, {}), elapsed=inf)
     found = selectivities_of_joins(part, learnt, count_matches_of_joins(job.graph, states))
     inputs = inputs_of_joins(part, learnt)
-    return replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
+    advice = replace(rows_of_sources(progress), span=round(span.time), selectivities=found, inputs=inputs)
+    known_of_query = know_query(part, learnt, found)
+    return QueryStudy(replace(advice, kept=known_of_query.kept), known_of_query)
+
+
+def study_sources(job: Job, observed: Observed) -> QueryStudy:
+    """Return what a run has shown of its sources: how fast they are."""
+    progress = observed.progress
+    span, advice = span_of_run(progress, observed), rows_of_sources(progress)
+    if span is None:
+        return QueryStudy(advice)
+    known = know_streams({s: job.sources[s].stream for s in job.graph.streams}, [progress], job.buckets)
+    learnt = learn_sources(job.graph, known, span)
+    of_sources = QueryKnowledge(learnt.sources, prices=learnt.prices, step=learnt.step)
+    return QueryStudy(replace(advice, span=round(span.time)), of_sources)
 
 
 def rows_of_sources(progress: Progress) -> PlanAdvice:
@@ -84,12 +107,12 @@ def count_matches_of_joins(graph: StageGraph, states: StatesOfStages) -> dict[st
     """Return how often rows of base inputs satisfy the conditions of joins, by the text of the condition."""
     known = {number: chunks for number, chunks in states.items() if number in graph.numbers}
     operators = [node.operator for number in known for node in graph.by_number[number].nodes]
-    terms = [term for each in operators if isinstance(each, JoinOperator) for term in _terms_of(each)]
+    terms = [term for each in operators if isinstance(each, JoinOperator) for term in terms_of_join(each)]
     inputs = sample_base_inputs(graph, known, frozenset().union(*map(columns_of, terms)))
     found: dict[str, MatchCount] = {}
     for term in (*terms, *_implied_equalities(terms)):
         count = count_matches(term, inputs)
-        found |= {} if count is None else dict.fromkeys(_texts_of(term), count)
+        found |= {} if count is None else dict.fromkeys(texts_of(term), count)
     return found
 
 
@@ -107,7 +130,9 @@ def selectivities_of_joins(
             selectivity = known.operators.get((stage.number, number), NOTHING_KNOWN).selectivity
             if not isinstance(operator, JoinOperator) or selectivity is None:
                 continue
-            found.update(_share_results([tuple(_texts_of(term)) for term in _terms_of(operator)], selectivity, counts))
+            found.update(
+                _share_results([tuple(texts_of(term)) for term in terms_of_join(operator)], selectivity, counts)
+            )
     return found
 
 
@@ -124,21 +149,6 @@ def _share_results(
             yield from ((text, limited) for text in texts)
 
 
-def _terms_of(join: JoinOperator) -> Iterator[Expression]:
-    for left, right in zip(join.left_keys, join.right_keys, strict=True):
-        columns = Column(left, join.left.type_of(left)), Column(right, join.right.type_of(right))
-        yield Call("=", columns, Type.BOOLEAN)
-    yield from () if join.residual == TRUE else conjuncts(join.residual)
-
-
-def _texts_of(term: Expression) -> Iterator[str]:
-    """Yield the text of a condition, and of an equality also the text from right to left."""
-    yield to_sql(term)
-    match term:
-        case Call("=", (left, right)):
-            yield to_sql(replace(term, arguments=(right, left)))
-
-
 def _implied_equalities(terms: Sequence[Expression]) -> Iterator[Expression]:
     """Yield equalities of columns that follow from others, and are not written."""
     classes: list[set[Column]] = []
@@ -147,7 +157,7 @@ def _implied_equalities(terms: Sequence[Expression]) -> Iterator[Expression]:
             case Call("=", (Column() as a, Column() as b)):
                 touched = [each for each in classes if each & {a, b}]
                 classes = [each for each in classes if each not in touched] + [{a, b}.union(*touched)]
-    written = {text for term in terms for text in _texts_of(term)}
+    written = {text for term in terms for text in texts_of(term)}
     for each in classes:
         for a, b in combinations(sorted(each, key=lambda column: column.name), 2):
             term = Call("=", (a, b), Type.BOOLEAN)
