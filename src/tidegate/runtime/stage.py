@@ -29,6 +29,7 @@ from tidegate.physical.common.operator import (
     Adjustable,
     BucketAware,
     Chunks,
+    FollowsSizes,
     MovesTime,
     Operator,
     PairLimited,
@@ -136,7 +137,7 @@ class PlacedOperator(NamedTuple):
     is_keyed: bool = False
     """Whether it has state, which is partitioned."""
     is_adjustable: bool = False
-    """Whether its size may change."""
+    """Whether its size may change, or it follows sizes that do."""
 
 
 @value
@@ -336,8 +337,9 @@ def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: 
         operator = operator.for_bucket(placement.bucket, placement.buckets)
     if placement.most_pairs is not None and isinstance(operator, PairLimited):
         operator = operator.with_pair_limit(placement.most_pairs)
-    is_adjustable = isinstance(operator, Adjustable) and operator.adjusted_by is not None
+    is_sized = isinstance(operator, Adjustable) and operator.adjusted_by is not None
     is_keyed = operator.partition_keys is not None
+    is_adjustable = is_sized or isinstance(operator, FollowsSizes)
     return PlacedOperator(operator, inputs, query, isinstance(operator, Steered), is_keyed, is_adjustable)
 
 
