@@ -79,7 +79,7 @@ class SizeColumnsOperator:
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory, known = HeldBack.load(state, _HELD), _load_sizes(state)
-        settled = max(memory.watermark, self._settled(min(watermarks[0], FOREVER)))
+        settled = max(memory.watermark, self._settled_before(min(watermarks[0], FOREVER)))
         sizes = _continue_sizes(known, self.sizes)
         arrived = valid_elements(inputs[0], memory.watermark)
         (held,) = memory.waiting
@@ -92,7 +92,7 @@ class SizeColumnsOperator:
         kept = {key: each.trimmed(watermark) for key, each in sizes.items()}
         return Step(_save(settled, held, kept, state), self._with_sizes(whole, sizes), watermark)
 
-    def _settled(self, watermark: int) -> int:
+    def _settled_before(self, watermark: int) -> int:
         """Return the time before which no size changes any more."""
         return watermark - self.lag if EARLIEST < watermark < FOREVER else watermark
 
