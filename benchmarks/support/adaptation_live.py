@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from benchmarks.support.adaptation_runs import BEGIN, SECOND, Moment, Watched
+from benchmarks.support.adaptation_kept import Kept
+from benchmarks.support.adaptation_runs import BEGIN, SECOND, Watched
 from benchmarks.support.cost_queries import MINUTE, Mix, MixWriter
 from tidegate.live.session import LiveSession
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
-from tidegate.runtime.resources.choose_sizes import sizes_at
-from tidegate.runtime.resources.decide import quality_of
 from tidegate.runtime.resources.manager import ResourceManager
 
 T = TypeVar("T")
-FRACTIONS = np.linspace(0.0, 1.0, 101)
+
+SURGE = 3.0
+"""Factor by which all streams become faster for a while."""
 
 
 class SteppedRun(LiveEmbeddedRun):
@@ -95,6 +96,8 @@ class Plan:
     """Queries that come at once then."""
     rest: int
     """Steps after the burst."""
+    surge: int
+    """Steps for which all rates are three times as large, and steps after that."""
     share: float
     """Limit, as a share of what the queries of the beginning need with their best sizes."""
 
@@ -104,82 +107,57 @@ class Plan:
         return self.longest / SECOND
 
 
-@dataclass(slots=True)
-class Kept:
-    """What a managed run did: its moments, its limit, and when load or queries changed, in seconds."""
-
-    limit: float
-    moments: list[Moment]
-    changes: list[float]
-    events: list[float] = field(default_factory=list)
-    quality_vs_best: list[float] = field(default_factory=list)
-    """Quality of the sizes in force relative to the best that fits, at the end of steady spans."""
-    warnings: int = 0
-
-    def is_steady(self, now: float, window: float) -> bool:
-        """Return whether no event was in the last window."""
-        return now >= window and not any(each <= now < each + window for each in self.events)
-
-    def overshoot(self, window: float) -> float:
-        """Return the most memory relative to the limit when the last change has had its effect."""
-        return max(each.memory / self.limit for each in self.moments if self.is_steady(each.now, window))
-
-    def changes_per_window(self, window: float) -> float:
-        """Return how often sizes change in the time of the longest window while nothing else changes."""
-        steady = [each.now for each in self.moments if self.is_steady(each.now, 2 * window)]
-        step = self.moments[1].now - self.moments[0].now
-        changed = [each for each in self.changes if self.is_steady(each, 2 * window)]
-        return len(changed) * window / (step * max(len(steady), 1))
-
-
-def find_limit(folder: Path, plan: Plan) -> float:
+def find_limit(folder: Path, plan: Plan, seed: int) -> float:
     """Return the share of the memory that the first queries use with full windows and without a limit."""
-    watched, writer = Watched(lambda _: {}), _write_mix(plan)
+    watched, writer = Watched(lambda _: {}), _write_mix(plan, seed)
     with SteppedSession(folder / "checkpoint", watched) as live:
         feeder = _Feeder(live, writer, folder / "rows", plan.step)
-        live.execute(";".join(f"CREATE QUERY q{n} AS {text}" for n, text in enumerate(_take(writer, plan.queries))))
+        queries = islice(writer.queries(), plan.queries)
+        live.execute(";".join(f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(queries)))
         window = plan.longest // plan.step
         feeder.run(2 * window)
     return plan.share * float(np.mean([each.memory for each in watched.moments[-window:]]))
 
 
-def _write_mix(plan: Plan) -> MixWriter:
-    return MixWriter(Mix(plan.queries + plan.rounds * plan.new + plan.burst, longest=plan.longest, adapts=True))
+def _write_mix(plan: Plan, seed: int) -> MixWriter:
+    return MixWriter(
+        Mix(plan.queries + plan.rounds * plan.new + plan.burst, longest=plan.longest, seed=seed, adapts=True)
+    )
 
 
-def _take(writer: MixWriter, count: int) -> list[str]:
-    return list(islice(writer.queries(), count))
-
-
-def keep_limit(folder: Path, plan: Plan, limit: float) -> Kept:
-    """Run the mix within a limit while queries come."""
-    writer = _write_mix(plan)
-    manager = ResourceManager()
-    watched = Watched(manager)
-    with SteppedSession(folder / "checkpoint", watched) as live:
+def keep_limit(folder: Path, plan: Plan, limit: float, seed: int) -> Kept:
+    """Run the mix within a limit while queries come, and while all streams become three times as fast for a while."""
+    # A run that is many times as fast as its rows would leave a manager with a clock no time.
+    writer, manager = _write_mix(plan, seed), ResourceManager(clock=lambda: 0.0)
+    kept = Kept(limit, Watched(manager))
+    with SteppedSession(folder / "checkpoint", kept.watched) as live:
         live.execute(f"SET memory_limit = {int(limit)}")
         feeder = _Feeder(live, writer, folder / "rows", plan.step)
         queries = (f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(writer.queries()))
-        kept = Kept(limit, watched.moments, watched.changes)
-        _register(live, queries, plan.queries, kept, 0.0)
+
+        def register(count: int) -> None:
+            if texts := list(islice(queries, count)):
+                live.execute(";".join(texts))
+                kept.events.append(kept.now)
+
+        register(plan.queries)
         feeder.run(plan.calm)
-        _note_quality(kept, watched, manager)
+        kept.end_span("calm", manager)
         for _ in range(plan.rounds):
-            _register(live, queries, plan.new, kept, watched.moments[-1].now)
+            register(plan.new)
             feeder.run(plan.pause)
         feeder.run(plan.settle)
-        _note_quality(kept, watched, manager)
-        _register(live, queries, plan.burst, kept, watched.moments[-1].now)
+        kept.end_span("rounds", manager)
+        register(plan.burst)
         feeder.run(plan.rest)
-        _note_quality(kept, watched, manager)
+        kept.end_span("burst", manager)
+        for name, surge in (("surge", SURGE), ("after", 1.0)):
+            writer.surge = surge
+            kept.events.append(kept.now)
+            feeder.run(plan.surge)
+            kept.end_span(name, manager)
         kept.warnings = len(live.progress().warnings)
     return kept
-
-
-def _register(live: LiveSession, queries: Iterator[str], count: int, kept: Kept, now: float) -> None:
-    if texts := list(islice(queries, count)):
-        live.execute(";".join(texts))
-        kept.events.append(now)
 
 
 class _Feeder:
@@ -212,24 +190,5 @@ class _Feeder:
         part.rename(self.folder / stream / f"{self.steps:06}.csv")
 
 
-def _note_quality(kept: Kept, watched: Watched, manager: ResourceManager) -> None:
-    """Compare the sizes in force with the best of all common fractions that fit, of windows and of granules."""
-    seen = watched.newest
-    assert seen is not None
-    bounds = {key: each.bounds for key, each in seen.windows.items()}
-    planned = seen.limits.without_reserve()
-    best = 0.0
-    for granules in np.linspace(0.0, 1.0, 5):
-        fixed = {key: size for key, size in sizes_at(bounds, float(granules)).items() if bounds[key].chain}
-        for windows in FRACTIONS[::-1]:
-            sizes = sizes_at(bounds, float(windows)) | fixed
-            if manager.estimate(seen.graph, sizes).exceeds(planned) is None:
-                best = max(best, quality_of(sizes, bounds))
-                break
-    now = {key: watched.moments[-1].sizes[key] for key in bounds}
-    # If nothing better than the worst sizes fits, there is nothing to compare with.
-    kept.quality_vs_best += [quality_of(now, bounds) / best] if best else []
-
-
-QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 1.6)
-FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 1, 120, 15, 120, 0.6)
+QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 72, 1.6)
+FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 1, 120, 15, 120, 160, 0.6)
