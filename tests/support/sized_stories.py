@@ -132,7 +132,7 @@ class SizeColumnsStory(SizedStory):
         self, name: str, interval: Interval, instants: list[int], given: Elements
     ) -> Mapping[int, Counter[Any]]:
         plan, sizes = interval.plan, self.sizes_of(name, interval.plan)
-        windows = [(each.best, {each.node: sizes[each.node]}) for each in self.columns[plan]]
+        windows: list[tuple[int, Sizes]] = [(each.best, {each.node: sizes[each.node]}) for each in self.columns[plan]]
         return with_sizes_in_force(relations_of(plan, given, instants, sizes), windows)
 
 

@@ -54,7 +54,7 @@ def size_columns(plan: Plan, names: Mapping[Span, str], taken: Iterable[str]) ->
 
 def names_of_clauses(query: syntax.Query) -> dict[Span, str]:
     """Return the aliases or names of the sources in a text, by the places of their windows and granularities."""
-    found = {}
+    found = dict[Span, str]()
     for node in syntax.walk(query):
         match node:
             case syntax.StreamReference(name=name, alias=alias):

@@ -42,7 +42,8 @@ class SizeSource:
         found = [sizes[key].at(times) for key in self.keys if key in sizes]
         # A window without a history has the best size, which is no worse than another one.
         best = np.full(len(times), self.best, np.int64)
-        return (np.maximum if self.is_coarse else np.minimum).reduce([best, *found])
+        worst: Ints = (np.maximum if self.is_coarse else np.minimum).reduce([best, *found])
+        return worst
 
 
 @value

@@ -60,10 +60,8 @@ def smooth_rates(learnt: Knowledge, known: Knowledge, span: RunSpan, measured: C
 
 def only_of_stages(learnt: Knowledge, known: Knowledge, stages: Collection[int]) -> Knowledge:
     """Return what was learnt, but of the operators of other stages what was known."""
-    operators, factors = (
-        {**old, **{place: each for place, each in new.items() if place[0] in stages}}
-        for old, new in ((known.operators, learnt.operators), (known.factors, learnt.factors))
-    )
+    operators = {**known.operators, **{place: each for place, each in learnt.operators.items() if place[0] in stages}}
+    factors = {**known.factors, **{place: each for place, each in learnt.factors.items() if place[0] in stages}}
     return replace(learnt, operators=operators, factors=factors)
 
 
