@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from benchmarks.support.adaptation_kept import Kept
+from benchmarks.support.adaptation_kept import Kept, compare
 from benchmarks.support.adaptation_runs import BEGIN, SECOND, Watched
 from benchmarks.support.cost_queries import MINUTE, Mix, MixWriter
 from tidegate.live.session import LiveSession
-from tidegate.runtime.adaptation import Adapt
+from tidegate.physical.common.sizes import SizeHistory
+from tidegate.runtime.adaptation import Adapt, Adaptation
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
 from tidegate.runtime.resources.manager import ResourceManager
 
@@ -24,6 +26,12 @@ T = TypeVar("T")
 
 SURGE = 3.0
 """Factor by which all streams become faster for a while."""
+
+COMPARISONS = 6
+"""Moments of the last window of a span at which sizes are compared with the best ones."""
+
+ROOM = 1.5
+"""Limit for that, relative to what the worst sizes use then: a fifth of a limit is kept in reserve."""
 
 
 class SteppedRun(LiveEmbeddedRun):
@@ -109,55 +117,106 @@ class Plan:
 
 def find_limit(folder: Path, plan: Plan, seed: int) -> float:
     """Return the share of the memory that the first queries use with full windows and without a limit."""
-    watched, writer = Watched(lambda _: {}), _write_mix(plan, seed)
+    return plan.share * _measure_memory(folder, plan, seed, lambda _: {})
+
+
+def find_limit_of_surge(folder: Path, plan: Plan, seed: int) -> float:
+    """Return a limit that the worst sizes can keep while rates are high: they use two thirds of it, on average."""
+    return ROOM * _measure_memory(folder, plan, seed, _choose_worst, SURGE)
+
+
+def _measure_memory(folder: Path, plan: Plan, seed: int, adapt: Adapt, surge: float = 1.0) -> float:
+    """Return the memory of the first queries when windows have been full for as long as the longest one."""
+    watched, writer = Watched(adapt), _write_mix(plan, seed)
+    writer.surge = surge
     with SteppedSession(folder / "checkpoint", watched) as live:
         feeder = _Feeder(live, writer, folder / "rows", plan.step)
         queries = islice(writer.queries(), plan.queries)
         live.execute(";".join(f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(queries)))
         window = plan.longest // plan.step
         feeder.run(2 * window)
-    return plan.share * float(np.mean([each.memory for each in watched.moments[-window:]]))
+    return float(np.mean([each.memory for each in watched.moments[-window:]]))
+
+
+def _choose_worst(seen: Adaptation) -> Mapping[str, SizeHistory]:
+    newest = {key: each.newest.size for key, each in seen.sizes.items()}
+    worst = {key: each.bounds.worst for key, each in seen.windows.items()}
+    return {key: seen.change(key, size) for key, size in worst.items() if newest[key] != size}
 
 
 def _write_mix(plan: Plan, seed: int) -> MixWriter:
-    return MixWriter(
-        Mix(plan.queries + plan.rounds * plan.new + plan.burst, longest=plan.longest, seed=seed, adapts=True)
-    )
+    queries = plan.queries + plan.rounds * plan.new + plan.burst
+    return MixWriter(Mix(queries, longest=plan.longest, seed=seed, adapts=True))
 
 
 def keep_limit(folder: Path, plan: Plan, limit: float, seed: int) -> Kept:
-    """Run the mix within a limit while queries come, and while all streams become three times as fast for a while."""
+    """Run the mix within a limit while queries come."""
+    with _managed(folder, plan, limit, seed) as run:
+        run.register(plan.queries)
+        run.feed(plan.calm, "calm")
+        for _ in range(plan.rounds):
+            run.register(plan.new)
+            run.feed(plan.pause)
+        run.feed(plan.settle, "rounds")
+        run.register(plan.burst)
+        run.feed(plan.rest, "burst")
+    return run.kept
+
+
+def keep_limit_in_surge(folder: Path, plan: Plan, limit: float, seed: int) -> Kept:
+    """Run the first queries of the mix within a limit while all streams become faster, and slower again."""
+    with _managed(folder, plan, limit, seed) as run:
+        run.register(plan.queries)
+        run.feed(plan.calm, "calm")
+        for name, surge in (("surge", SURGE), ("after", 1.0)):
+            run.change_rates(surge)
+            run.feed(plan.surge, name)
+    return run.kept
+
+
+@contextmanager
+def _managed(folder: Path, plan: Plan, limit: float, seed: int) -> Iterator[_ManagedRun]:
     # A run that is many times as fast as its rows would leave a manager with a clock no time.
-    writer, manager = _write_mix(plan, seed), ResourceManager(clock=lambda: 0.0)
+    manager = ResourceManager(clock=lambda: 0.0)
     kept = Kept(limit, Watched(manager))
     with SteppedSession(folder / "checkpoint", kept.watched) as live:
         live.execute(f"SET memory_limit = {int(limit)}")
-        feeder = _Feeder(live, writer, folder / "rows", plan.step)
-        queries = (f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(writer.queries()))
-
-        def register(count: int) -> None:
-            if texts := list(islice(queries, count)):
-                live.execute(";".join(texts))
-                kept.events.append(kept.now)
-
-        register(plan.queries)
-        feeder.run(plan.calm)
-        kept.end_span("calm", manager)
-        for _ in range(plan.rounds):
-            register(plan.new)
-            feeder.run(plan.pause)
-        feeder.run(plan.settle)
-        kept.end_span("rounds", manager)
-        register(plan.burst)
-        feeder.run(plan.rest)
-        kept.end_span("burst", manager)
-        for name, surge in (("surge", SURGE), ("after", 1.0)):
-            writer.surge = surge
-            kept.events.append(kept.now)
-            feeder.run(plan.surge)
-            kept.end_span(name, manager)
+        feeder = _Feeder(live, _write_mix(plan, seed), folder / "rows", plan.step)
+        yield _ManagedRun(feeder, manager, kept, plan.longest // plan.step)
         kept.warnings = len(live.progress().warnings)
-    return kept
+
+
+class _ManagedRun:
+    """A session with a manager, its rows and its queries, and what it does."""
+
+    def __init__(self, feeder: _Feeder, manager: ResourceManager, kept: Kept, window: int) -> None:
+        self._window = window
+        self._live, self._writer, self._feeder = feeder.live, feeder.writer, feeder
+        self._manager, self.kept = manager, kept
+        texts = enumerate(feeder.writer.queries())
+        self._queries = (f"CREATE QUERY q{number} AS {text}" for number, text in texts)
+
+    def register(self, count: int) -> None:
+        if texts := list(islice(self._queries, count)):
+            self._live.execute(";".join(texts))
+            self.kept.events.append(self.kept.now)
+
+    def change_rates(self, surge: float) -> None:
+        self._writer.surge = surge
+        self.kept.events.append(self.kept.now)
+
+    def feed(self, steps: int, name: str | None = None) -> None:
+        """Run some steps; with a name, they end a span."""
+        if name is None:
+            self._feeder.run(steps)
+            return
+        pause = max(self._window // COMPARISONS, 1)
+        self._feeder.run(steps - COMPARISONS * pause)
+        compared = []
+        for _ in range(COMPARISONS):
+            self._feeder.run(pause)
+            compared.append(compare(self._manager, self.kept.watched))
+        self.kept.end_span(name, compared)
 
 
 class _Feeder:

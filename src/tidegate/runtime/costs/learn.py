@@ -33,8 +33,8 @@ from tidegate.values import value
 FEWEST_ROWS = 20
 """Elements that an operator must have got before anything is concluded from what it gave."""
 
-ASSUMED = 0.005
-"""How much an assumed selectivity counts, relative to one that was measured."""
+ASSUMED = 0.1
+"""Number of results for which an assumed selectivity counts."""
 
 CLEARLY_LATER = 4.0
 """Distances and steps by which a stream trails another one at least, if its clock is another one."""
@@ -123,17 +123,22 @@ def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigure
 
 
 def learn(
-    graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str, float], *, doubt: float = 0.0
+    graph: StageGraph,
+    known: Knowledge,
+    span: RunSpan,
+    sizes: Mapping[str, float],
+    *,
+    evidence: Mapping[Place, float] | None = None,
 ) -> Knowledge:
     """Return the knowledge after a span of a run; `sizes` are those of adjusted windows in it.
 
     In the span, windows should be full, or `known.elapsed` and `known.ages` should say how long streams had lasted in
-    its middle: an operator gives less while they fill. With a `doubt`, what a selectivity was known to be counts as
-    much as that number of results, because a short span says little.
+    its middle: an operator gives less while they fill. A short span says little: with `evidence`, the selectivity that
+    was known counts as much as that number of results.
     """
     knowledge = replace(known, step=span.time / span.steps)
     knowledge = replace(knowledge, sources={**known.sources, **_learn_sources(graph, knowledge, span)})
-    learner = _Learner(knowledge, span, sizes, doubt)
+    learner = _Learner(knowledge, span, sizes, evidence)
     for place, estimate in walk_estimates(graph, knowledge, learner.learn_operator):
         learner.learn_seconds(place, estimate)
     operators, factors = {**known.operators, **learner.operators}, {**known.factors, **learner.factors}
@@ -200,8 +205,14 @@ def _learn_heads(flows: Mapping[str, Flow], learnt: dict[str, Flow], span: RunSp
 class _Learner:
     """Collector of what is learnt of operators, as they are estimated bottom-up."""
 
-    def __init__(self, known: Knowledge, span: RunSpan, sizes: Mapping[str, float], doubt: float = 0.0) -> None:
-        self.known, self.span, self.sizes, self.doubt = known, span, sizes, doubt
+    def __init__(
+        self,
+        known: Knowledge,
+        span: RunSpan,
+        sizes: Mapping[str, float],
+        evidence: Mapping[Place, float] | None = None,
+    ) -> None:
+        self.known, self.span, self.sizes, self.evidence = known, span, sizes, evidence
         self.operators: dict[Place, OperatorKnowledge] = {}
         self.factors: dict[Place, float] = {}
 
@@ -223,9 +234,12 @@ class _Learner:
             found = replace(found, groups=groups)
         rates = self.span.rate_of(place)
         if rates is not None:
-            doubt = self.doubt * (1.0 if found.selectivity is not None else ASSUMED) / self.span.time
+            results = 0.0 if self.evidence is None else max(self.evidence.get(place, 0.0), ASSUMED)
             found = replace(
-                found, selectivity=_learn_selectivity(operator, inputs, context, found, rates[1], doubt=doubt)
+                found,
+                selectivity=_learn_selectivity(
+                    operator, inputs, context, found, rates[1], before=results / self.span.time
+                ),
             )
         estimate = estimate_operator(operator, inputs, replace(context, known=found))
         if estimate.work.kind in DATA_DEPENDENT and size.rows and estimate.rows:
@@ -254,11 +268,11 @@ def _learn_selectivity(
     found: OperatorKnowledge,
     rate: float,
     *,
-    doubt: float,
+    before: float,
 ) -> float:
     """Return the selectivity with which the formulas give the rate that was measured.
 
-    With a doubt, which is a rate too, that many results more were given by the selectivity that was known or assumed.
+    `before` is a rate, too: that of results which were given by the selectivity that was known or assumed.
     """
 
     def rate_with(selectivity: float | None) -> float:
@@ -270,6 +284,6 @@ def _learn_selectivity(
     least = rate_with(0.0) if whole else 0.0
     if whole <= least:
         return 1.0
-    before = (rate_with(found.selectivity) - least) / (whole - least) if doubt else 0.0
-    more = doubt / before if before > 0 else 0.0
-    return (max(rate - least, 0.0) + (doubt if more else 0.0)) / (whole - least + more)
+    usual = (rate_with(found.selectivity) - least) / (whole - least) if before else 0.0
+    more = before / usual if usual > 0 else 0.0
+    return (max(rate - least, 0.0) + (before if more else 0.0)) / (whole - least + more)

@@ -46,8 +46,8 @@ SPAN_OF_RATES, SPAN_OF_FIRST_LEARNING, SPAN_OF_LEARNING = 1 / 20, 1 / 10, 1 / 4
 """Time over which rates are measured, and operators while windows fill and later, as parts of the longest window."""
 
 
-DOUBT = 20.0
-"""Results that must be measured of an operator to count as much as what was known of it."""
+MOST_EVIDENCE = 100.0
+"""Results for which the selectivity of an operator counts that is known from before, at most."""
 
 
 class ResourceManager:
@@ -220,7 +220,9 @@ class ResourceManager:
             middle = now - span.time / 2
             held = self._fullness.sizes_at(middle, {key: each.bounds for key, each in seen.windows.items()})
             filling = replace(known, ages=self._fullness.ages(middle, effect))
-            learnt = learn(seen.graph, filling, span, held, doubt=DOUBT)
+            figures = self._learns_since.figures.items()
+            evidence = {place: min(float(each.rows_out), MOST_EVIDENCE) for place, each in figures}
+            learnt = learn(seen.graph, filling, span, held, evidence=evidence)
             self._knowledge = replace(only_of_stages(learnt, known, stages), sources=known.sources, ages={})
             self._learnt, self._learns_since = self._learnt | stages, sample
 
