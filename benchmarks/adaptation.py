@@ -2,21 +2,33 @@
 
 24.1: when the effect of another window size becomes visible, and when it is full. 24.2: memory, processor time and
 output of a count with coarser granules, and the estimates of the cost model. 24.3: half a window against half of the
-input. 24.4: the resource manager keeps a limit on memory while queries of Table 24.1 come, also in a burst.
+input. 24.4: the resource manager keeps a limit on memory while queries of Table 24.1 come, also in a burst, and while
+the rates of all streams triple and fall again, with several mixes of queries. Where even the worst sizes need more than
+the limit, by the cost model, the limit is infeasible, and memory is not compared with it.
 Tables and pictures are in `out/adaptation`.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.support.adaptation_live import FULL, QUICK, find_limit, keep_limit
+from benchmarks.support.adaptation_kept import Kept
+from benchmarks.support.adaptation_live import (
+    FULL,
+    QUICK,
+    SURGE,
+    Plan,
+    find_limit,
+    find_limit_of_surge,
+    keep_limit,
+    keep_limit_in_surge,
+)
 from benchmarks.support.adaptation_pictures import Line, draw
 from benchmarks.support.adaptation_runs import SECOND, STREAMS, Moment, follow_script, make_rows, run_with
 from benchmarks.support.report import Report, main, say
@@ -29,6 +41,9 @@ from tidegate.runtime.figures import figures_of_operators
 from tidegate.runtime.state import sizes_of_operators
 
 Figures = dict[str, float]
+
+SEEDS = (24, 25, 26)
+"""Mixes of queries and rates of section 24.4."""
 
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks
@@ -199,28 +214,58 @@ def _compare_with_shedding(rate: int, figures: Figures) -> bool:
 
 
 def _keep_limit(figures: Figures, *, quick: bool) -> None:
+    """Keep limits with several mixes of queries; figures are the worst of all."""
     plan = QUICK if quick else FULL
-    say(f"24.4: {plan.queries} queries of Table 24.1, then {plan.rounds} times {plan.new}, then {plan.burst}")
+    say(f"24.4: {plan.queries} queries of Table 24.1, then {plan.rounds} times {plan.new}, then {plan.burst}; "
+        f"and {plan.queries} queries while rates are {SURGE:g} times as high, and after that")  # fmt: skip
+    found: list[Kept] = []
+    for seed in SEEDS[:1] if quick else SEEDS:
+        found += [
+            _keep_one_limit(f"queries of mix {seed}", plan, seed, find_limit, keep_limit),
+            _keep_one_limit(f"rates of mix {seed}", plan, seed, find_limit_of_surge, keep_limit_in_surge),
+        ]
+    figures["worst_overshoot"] = max(each.overshoot(plan.window) for each in found)
+    figures["worst_overshoot_at_any_time"] = max(each.largest for each in found)
+    figures["quality_vs_best"] = min(each.quality_vs_best() for each in found)
+    figures["missing_quality"] = max(each.missing_quality() for each in found)
+    figures["changes_per_window"] = max(each.changes_per_window(plan.window) for each in found)
+    spans = [span for each in found for span in each.spans]
+    figures["spans"] = len(spans)
+    figures["spans_with_a_best"] = sum(each.quality_vs_best is not None for each in spans)
+    figures["infeasible_spans"] = sum(not each.is_feasible for each in spans)
+    figures["changes"] = sum(len(each.watched.changes) for each in found)
+    figures["warnings"] = sum(each.warnings for each in found)
+
+
+def _keep_one_limit(
+    name: str,
+    plan: Plan,
+    seed: int,
+    find: Callable[[Path, Plan, int], float],
+    keep: Callable[[Path, Plan, float, int], Kept],
+) -> Kept:
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        limit = find_limit(Path(first), plan)
-        say(f"  limit {limit / 1e6:.2f} MB")
-        kept = keep_limit(Path(second), plan, limit)
-    figures["worst_overshoot"] = kept.overshoot(plan.window)
-    figures["worst_overshoot_at_any_time"] = max(each.memory for each in kept.moments) / limit
-    figures["quality_vs_best"] = min(kept.quality_vs_best, default=0.0)
-    figures["spans_with_a_best"] = len(kept.quality_vs_best)
-    figures["changes_per_window"] = kept.changes_per_window(plan.window)
-    figures["changes"], figures["warnings"] = len(kept.changes), kept.warnings
+        limit = find(Path(first), plan, seed)
+        say(f"  {name}, limit {limit / 1e6:.2f} MB")
+        kept = keep(Path(second), plan, limit, seed)
+    for span in kept.spans:
+        compared = "" if span.quality_vs_best is None else f", {span.quality_vs_best:.3f} of the best that fits"
+        said = "" if span.is_feasible else "; infeasible"
+        say(f"    {span.name:<7} memory up to {kept.overshoot_in(span, plan.window):.3f} of the limit, "
+            f"quality {span.quality:.3f}{compared}; the worst sizes need {span.least:.2f}{said}")  # fmt: skip
+    say(f"    at any time up to {kept.largest:.3f}; {len(kept.watched.changes)} changes, "
+        f"{kept.changes_per_window(plan.window):.2f} a window while nothing else changes")  # fmt: skip
     times = [each.now / 60 for each in kept.moments]
     lines = [
         Line("state", *_memory_of(kept.moments, 60)),
         Line("limit", times, [limit / 1e6] * len(times), dashed=True),
     ]
     events = {
-        "queries come": tuple(each / 60 for each in kept.events),
-        "sizes change": tuple(c / 60 for c in kept.changes),
+        "queries or rates change": tuple(each / 60 for each in kept.events),
+        "sizes change": tuple(each / 60 for each in kept.watched.changes),
     }
-    draw("24.4", "Memory within a limit while queries come", "minutes", lines, events)
+    draw(f"24.4 {name}", f"Memory within a limit: {name}", "minutes", lines, events)
+    return kept
 
 
 if __name__ == "__main__":

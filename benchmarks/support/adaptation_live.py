@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +13,25 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from benchmarks.support.adaptation_runs import BEGIN, SECOND, Moment, Watched
+from benchmarks.support.adaptation_kept import Kept, compare
+from benchmarks.support.adaptation_runs import BEGIN, SECOND, Watched
 from benchmarks.support.cost_queries import MINUTE, Mix, MixWriter
 from tidegate.live.session import LiveSession
-from tidegate.runtime.adaptation import Adapt
+from tidegate.physical.common.sizes import SizeHistory
+from tidegate.runtime.adaptation import Adapt, Adaptation
 from tidegate.runtime.embedded.live_runner import LiveEmbeddedRun
-from tidegate.runtime.resources.choose_sizes import sizes_at
-from tidegate.runtime.resources.decide import quality_of
 from tidegate.runtime.resources.manager import ResourceManager
 
 T = TypeVar("T")
-FRACTIONS = np.linspace(0.0, 1.0, 101)
+
+SURGE = 3.0
+"""Factor by which all streams become faster for a while."""
+
+COMPARISONS = 6
+"""Moments of the last window of a span at which sizes are compared with the best ones."""
+
+ROOM = 1.5
+"""Limit for that, relative to what the worst sizes use then: a fifth of a limit is kept in reserve."""
 
 
 class SteppedRun(LiveEmbeddedRun):
@@ -95,6 +104,8 @@ class Plan:
     """Queries that come at once then."""
     rest: int
     """Steps after the burst."""
+    surge: int
+    """Steps for which all rates are three times as large, and steps after that."""
     share: float
     """Limit, as a share of what the queries of the beginning need with their best sizes."""
 
@@ -104,82 +115,108 @@ class Plan:
         return self.longest / SECOND
 
 
-@dataclass(slots=True)
-class Kept:
-    """What a managed run did: its moments, its limit, and when load or queries changed, in seconds."""
-
-    limit: float
-    moments: list[Moment]
-    changes: list[float]
-    events: list[float] = field(default_factory=list)
-    quality_vs_best: list[float] = field(default_factory=list)
-    """Quality of the sizes in force relative to the best that fits, at the end of steady spans."""
-    warnings: int = 0
-
-    def is_steady(self, now: float, window: float) -> bool:
-        """Return whether no event was in the last window."""
-        return now >= window and not any(each <= now < each + window for each in self.events)
-
-    def overshoot(self, window: float) -> float:
-        """Return the most memory relative to the limit when the last change has had its effect."""
-        return max(each.memory / self.limit for each in self.moments if self.is_steady(each.now, window))
-
-    def changes_per_window(self, window: float) -> float:
-        """Return how often sizes change in the time of the longest window while nothing else changes."""
-        steady = [each.now for each in self.moments if self.is_steady(each.now, 2 * window)]
-        step = self.moments[1].now - self.moments[0].now
-        changed = [each for each in self.changes if self.is_steady(each, 2 * window)]
-        return len(changed) * window / (step * max(len(steady), 1))
-
-
-def find_limit(folder: Path, plan: Plan) -> float:
+def find_limit(folder: Path, plan: Plan, seed: int) -> float:
     """Return the share of the memory that the first queries use with full windows and without a limit."""
-    watched, writer = Watched(lambda _: {}), _write_mix(plan)
+    return plan.share * _measure_memory(folder, plan, seed, lambda _: {})
+
+
+def find_limit_of_surge(folder: Path, plan: Plan, seed: int) -> float:
+    """Return a limit that the worst sizes can keep while rates are high: they use two thirds of it, on average."""
+    return ROOM * _measure_memory(folder, plan, seed, _choose_worst, SURGE)
+
+
+def _measure_memory(folder: Path, plan: Plan, seed: int, adapt: Adapt, surge: float = 1.0) -> float:
+    """Return the memory of the first queries when windows have been full for as long as the longest one."""
+    watched, writer = Watched(adapt), _write_mix(plan, seed)
+    writer.surge = surge
     with SteppedSession(folder / "checkpoint", watched) as live:
         feeder = _Feeder(live, writer, folder / "rows", plan.step)
-        live.execute(";".join(f"CREATE QUERY q{n} AS {text}" for n, text in enumerate(_take(writer, plan.queries))))
+        queries = islice(writer.queries(), plan.queries)
+        live.execute(";".join(f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(queries)))
         window = plan.longest // plan.step
         feeder.run(2 * window)
-    return plan.share * float(np.mean([each.memory for each in watched.moments[-window:]]))
+    return float(np.mean([each.memory for each in watched.moments[-window:]]))
 
 
-def _write_mix(plan: Plan) -> MixWriter:
-    return MixWriter(Mix(plan.queries + plan.rounds * plan.new + plan.burst, longest=plan.longest, adapts=True))
+def _choose_worst(seen: Adaptation) -> Mapping[str, SizeHistory]:
+    newest = {key: each.newest.size for key, each in seen.sizes.items()}
+    worst = {key: each.bounds.worst for key, each in seen.windows.items()}
+    return {key: seen.change(key, size) for key, size in worst.items() if newest[key] != size}
 
 
-def _take(writer: MixWriter, count: int) -> list[str]:
-    return list(islice(writer.queries(), count))
+def _write_mix(plan: Plan, seed: int) -> MixWriter:
+    queries = plan.queries + plan.rounds * plan.new + plan.burst
+    return MixWriter(Mix(queries, longest=plan.longest, seed=seed, adapts=True))
 
 
-def keep_limit(folder: Path, plan: Plan, limit: float) -> Kept:
+def keep_limit(folder: Path, plan: Plan, limit: float, seed: int) -> Kept:
     """Run the mix within a limit while queries come."""
-    writer = _write_mix(plan)
-    manager = ResourceManager()
-    watched = Watched(manager)
-    with SteppedSession(folder / "checkpoint", watched) as live:
-        live.execute(f"SET memory_limit = {int(limit)}")
-        feeder = _Feeder(live, writer, folder / "rows", plan.step)
-        queries = (f"CREATE QUERY q{number} AS {text}" for number, text in enumerate(writer.queries()))
-        kept = Kept(limit, watched.moments, watched.changes)
-        _register(live, queries, plan.queries, kept, 0.0)
-        feeder.run(plan.calm)
-        _note_quality(kept, watched, manager)
+    with _managed(folder, plan, limit, seed) as run:
+        run.register(plan.queries)
+        run.feed(plan.calm, "calm")
         for _ in range(plan.rounds):
-            _register(live, queries, plan.new, kept, watched.moments[-1].now)
-            feeder.run(plan.pause)
-        feeder.run(plan.settle)
-        _note_quality(kept, watched, manager)
-        _register(live, queries, plan.burst, kept, watched.moments[-1].now)
-        feeder.run(plan.rest)
-        _note_quality(kept, watched, manager)
+            run.register(plan.new)
+            run.feed(plan.pause)
+        run.feed(plan.settle, "rounds")
+        run.register(plan.burst)
+        run.feed(plan.rest, "burst")
+    return run.kept
+
+
+def keep_limit_in_surge(folder: Path, plan: Plan, limit: float, seed: int) -> Kept:
+    """Run the first queries of the mix within a limit while all streams become faster, and slower again."""
+    with _managed(folder, plan, limit, seed) as run:
+        run.register(plan.queries)
+        run.feed(plan.calm, "calm")
+        for name, surge in (("surge", SURGE), ("after", 1.0)):
+            run.change_rates(surge)
+            run.feed(plan.surge, name)
+    return run.kept
+
+
+@contextmanager
+def _managed(folder: Path, plan: Plan, limit: float, seed: int) -> Iterator[_ManagedRun]:
+    # A run that is many times as fast as its rows would leave a manager with a clock no time.
+    manager = ResourceManager(clock=lambda: 0.0)
+    kept = Kept(limit, Watched(manager))
+    with SteppedSession(folder / "checkpoint", kept.watched) as live:
+        live.execute(f"SET memory_limit = {int(limit)}")
+        feeder = _Feeder(live, _write_mix(plan, seed), folder / "rows", plan.step)
+        yield _ManagedRun(feeder, manager, kept, plan.longest // plan.step)
         kept.warnings = len(live.progress().warnings)
-    return kept
 
 
-def _register(live: LiveSession, queries: Iterator[str], count: int, kept: Kept, now: float) -> None:
-    if texts := list(islice(queries, count)):
-        live.execute(";".join(texts))
-        kept.events.append(now)
+class _ManagedRun:
+    """A session with a manager, its rows and its queries, and what it does."""
+
+    def __init__(self, feeder: _Feeder, manager: ResourceManager, kept: Kept, window: int) -> None:
+        self._window = window
+        self._live, self._writer, self._feeder = feeder.live, feeder.writer, feeder
+        self._manager, self.kept = manager, kept
+        texts = enumerate(feeder.writer.queries())
+        self._queries = (f"CREATE QUERY q{number} AS {text}" for number, text in texts)
+
+    def register(self, count: int) -> None:
+        if texts := list(islice(self._queries, count)):
+            self._live.execute(";".join(texts))
+            self.kept.events.append(self.kept.now)
+
+    def change_rates(self, surge: float) -> None:
+        self._writer.surge = surge
+        self.kept.events.append(self.kept.now)
+
+    def feed(self, steps: int, name: str | None = None) -> None:
+        """Run some steps; with a name, they end a span."""
+        if name is None:
+            self._feeder.run(steps)
+            return
+        pause = max(self._window // COMPARISONS, 1)
+        self._feeder.run(steps - COMPARISONS * pause)
+        compared = []
+        for _ in range(COMPARISONS):
+            self._feeder.run(pause)
+            compared.append(compare(self._manager, self.kept.watched))
+        self.kept.end_span(name, compared)
 
 
 class _Feeder:
@@ -212,24 +249,5 @@ class _Feeder:
         part.rename(self.folder / stream / f"{self.steps:06}.csv")
 
 
-def _note_quality(kept: Kept, watched: Watched, manager: ResourceManager) -> None:
-    """Compare the sizes in force with the best of all common fractions that fit, of windows and of granules."""
-    seen = watched.newest
-    assert seen is not None
-    bounds = {key: each.bounds for key, each in seen.windows.items()}
-    planned = seen.limits.without_reserve()
-    best = 0.0
-    for granules in np.linspace(0.0, 1.0, 5):
-        fixed = {key: size for key, size in sizes_at(bounds, float(granules)).items() if bounds[key].chain}
-        for windows in FRACTIONS[::-1]:
-            sizes = sizes_at(bounds, float(windows)) | fixed
-            if manager.estimate(seen.graph, sizes).exceeds(planned) is None:
-                best = max(best, quality_of(sizes, bounds))
-                break
-    now = {key: watched.moments[-1].sizes[key] for key in bounds}
-    # If nothing better than the worst sizes fits, there is nothing to compare with.
-    kept.quality_vs_best += [quality_of(now, bounds) / best] if best else []
-
-
-QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 1.6)
-FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 1, 120, 15, 120, 0.6)
+QUICK = Plan(12, 3 * MINUTE, 10 * SECOND, 54, 2, 3, 1, 45, 3, 45, 72, 1.6)
+FULL = Plan(100, 10 * MINUTE, 15 * SECOND, 120, 10, 5, 1, 120, 15, 120, 160, 0.6)

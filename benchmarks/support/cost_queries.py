@@ -47,6 +47,8 @@ class MixWriter:
     random: np.random.Generator = field(init=False)
     rates: list[float] = field(init=False)
     """Elements a minute, by stream."""
+    surge: float = 1.0
+    """Factor by which all rates are larger at the moment."""
 
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.mix.seed)
@@ -112,7 +114,7 @@ class MixWriter:
 
     def rows(self, begin: int, end: int) -> dict[str, pa.RecordBatch]:
         """Return the elements of all streams in a span of time."""
-        return {f"s{number}": self._elements(rate, begin, end) for number, rate in enumerate(self.rates)}
+        return {f"s{number}": self._elements(rate * self.surge, begin, end) for number, rate in enumerate(self.rates)}
 
     def _elements(self, rate: float, begin: int, end: int) -> pa.RecordBatch:
         random, count = self.random, int(self.random.poisson(rate * (end - begin) / MINUTE))

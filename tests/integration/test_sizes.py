@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from property.test_live_sizes import sized_stories
 from support.examples import examples
 from support.live import SteppedSparkSession
-from support.sized_stories import QUERIES, SizedStory, random_adapt
+from support.sized_stories import QUERIES, SizeColumnsStory, SizedStory, random_adapt
 from support.stories import act
 
 pytestmark = pytest.mark.spark
@@ -34,6 +34,20 @@ def test_each_query_on_spark_is_exact_for_the_sizes_that_were_published(tmp_path
     story.finish()
     story.check()
     story.check_rows()
+    assert story.changes > 10
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_columns_of_each_query_on_spark_say_the_sizes_that_were_published(tmp_path: Path, spark, buckets: int) -> None:
+    rows = [("rows", stream, [(1, 0, 1), (0, 1, 2), (2, 1, 0)]) for stream in "ab"]
+    # The second stream pauses: sizes change while results wait for it.
+    rounds = [*rows, ("step",), rows[0], ("step",), rows[0], ("step",)] * 2
+    registered: list[tuple[Any, ...]] = [("register", text) for text in QUERIES]
+    story = SizeColumnsStory(tmp_path, buckets, open_on_spark(spark, 1))
+    for action in [*registered, *rounds, ("restart", True), *rounds, ("step", 3), *rounds]:
+        act(story, *action)
+    story.finish()
+    story.check()
     assert story.changes > 10
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from property.test_live_queries import ROWS, killed_now_and_then
 from support.examples import examples
-from support.sized_stories import QUERIES, QUERIES_LATER, SizedStory, open_sized
+from support.sized_stories import QUERIES, QUERIES_LATER, SizeColumnsStory, SizedStory, open_sized
 from support.stories import act
 
 
@@ -45,6 +45,17 @@ def test_each_query_is_exact_for_the_sizes_that_were_published(actions, buckets,
         story.finish()
         story.check()
         story.check_rows()
+
+
+@given(sized_stories(), st.sampled_from([1, 2]), st.integers(0, 1000))
+@settings(max_examples=examples(60), deadline=None)
+def test_columns_of_each_query_say_the_sizes_that_were_published(actions, buckets, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        story = SizeColumnsStory(Path(folder), buckets, open_sized(seed))
+        for action in actions:
+            act(story, *action)
+        story.finish()
+        story.check()
 
 
 def test_the_hook_of_these_stories_changes_sizes():

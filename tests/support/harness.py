@@ -17,6 +17,7 @@ from tidegate.catalog.catalog import SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.plan import PhysicalPlan
 from tidegate.physical.lower import lower
 from tidegate.runtime.bucket_step import Outbox
 from tidegate.runtime.cut_stages import cut_into_stages
@@ -32,7 +33,13 @@ OutputRow = tuple[int, int, tuple[Any, ...]]
 
 def job_of(plan: Plan, source: Streams, *, buckets: int, delay: int = 0, optimized: bool = True, **more: Any) -> Job:
     """A job for one plan over streams of memory, with a time column of its own."""
-    graph = cut_into_stages([("query", lower(optimize(plan)[0] if optimized else stamp_own_times(plan)))])
+    physical = lower(optimize(plan)[0] if optimized else stamp_own_times(plan))
+    return job_of_physical(physical, source, buckets=buckets, delay=delay, **more)
+
+
+def job_of_physical(physical: PhysicalPlan, source: Streams, *, buckets: int, delay: int = 0, **more: Any) -> Job:
+    """The same for a physical plan."""
+    graph = cut_into_stages([("query", physical)])
     sources = {
         name: MemorySource(_stream(name, schema, delay), _table(schema, [])) for name, schema in source.schemas.items()
     }

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from reference.members import Sizes
+from reference.members import Elements, Sizes
+from reference.semantics import relations_of
+from reference.size_columns import with_sizes_in_force
 
 from support.live import Row, SteppedSession
-from support.stories import DELAY, FAR, Story
+from support.stories import DELAY, FAR, Interval, Story
 from tidegate.algebra.adaptable import Adaptable, is_adaptable
 from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.size_columns import SizeColumn
+from tidegate.language.bind.program import bind
 from tidegate.optimizer.quality import SizeBounds
 from tidegate.physical.common.sizes import SizeHistory
 from tidegate.runtime.adaptation import Adapt, Adaptation, AdjustedWindow
@@ -80,8 +85,10 @@ class SizedStory(Story):
             if is_adaptable(node):
                 assert isinstance(node, Adaptable)
                 text = AdjustedWindow(node, SizeBounds(0, 0, "range"), ()).text
-                rows = [row for row in self.quality if (row.query, row.window) == (name, text)]
-                changes = [(BEGINNING if row.valid_from is None else row.valid_from, row.size) for row in rows]
+                rows = [(row.query, _begin_of(row), row.size) for row in self.quality if row.window == text]
+                own = min((begin for query, begin, _ in rows if query == name), default=BEGINNING)
+                # A query that came later shares the elements of before, whose sizes were published for others.
+                changes = [(begin, size) for query, begin, size in rows if query == name or begin < own]
                 found[node] = last_published(changes)
         return found
 
@@ -104,6 +111,33 @@ class SizedStory(Story):
     def quality(self) -> list[QualityRow]:
         rows = cast("list[tuple[Any, ...]]", self.results.get(QUALITY, []))
         return [QualityRow(*row) for row in rows]
+
+
+@dataclass
+class SizeColumnsStory(SizedStory):
+    """A sized story whose results have columns with the sizes in force."""
+
+    columns: dict[Plan, tuple[SizeColumn, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.session.execute("SET quality_columns = on")
+
+    def plan_of(self, text: str) -> Plan:
+        (query,) = bind(text, self.session._live.catalog).queries
+        self.columns[query.plan] = query.sizes
+        return query.plan
+
+    def relations_in(
+        self, name: str, interval: Interval, instants: list[int], given: Elements
+    ) -> Mapping[int, Counter[Any]]:
+        plan, sizes = interval.plan, self.sizes_of(name, interval.plan)
+        windows: list[tuple[int, Sizes]] = [(each.best, {each.node: sizes[each.node]}) for each in self.columns[plan]]
+        return with_sizes_in_force(relations_of(plan, given, instants, sizes), windows)
+
+
+def _begin_of(row: QualityRow) -> int:
+    return BEGINNING if row.valid_from is None else row.valid_from
 
 
 def last_published(changes: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@ compares the results of every query with the reference, at every instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -220,6 +221,12 @@ class Story:
         del name, plan
         return {}
 
+    def relations_in(
+        self, name: str, interval: Interval, instants: list[int], given: Elements
+    ) -> Mapping[int, Counter[Any]]:
+        """What a query must say at some instants of an interval."""
+        return relations_of(interval.plan, given, instants, self.sizes_of(name, interval.plan))
+
     def check(self) -> None:
         table = [(BEGINNING, FOREVER, {"k": k, "w": w}) for k, w in TABLE]
         instants = list(range(-5, 60))
@@ -227,8 +234,7 @@ class Story:
             got = snapshots(self.results.get(name, []), instants)
             for interval in intervals:
                 within = [t for t in instants if interval.begin <= t < interval.end]
-                given: Elements = {**self.elements, "c": table}
-                expected = relations_of(interval.plan, given, within, self.sizes_of(name, interval.plan))
+                expected = self.relations_in(name, interval, within, {**self.elements, "c": table})
                 for t in within:
                     if interval.is_complete:
                         assert got[t] == expected[t], (name, t, interval)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from tidegate.algebra.constraints import Constraint, ConstraintSettings
 from tidegate.algebra.plan import Plan, Validity
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding
+from tidegate.algebra.size_columns import SizeColumn
 from tidegate.catalog.limits import NO_LIMITS, ResourceLimits
 from tidegate.errors import QueryError, TidegateWarning
 from tidegate.expressions.functions.aggregates import aggregate_named
@@ -102,6 +103,8 @@ class Catalog:
     """Shedding of queries that do not declare their own."""
     limits: ResourceLimits = NO_LIMITS
     """Limits on what all queries together use."""
+    quality_columns: bool = False
+    """Whether results of queries have columns with the sizes in force."""
 
     def with_stream(self, stream: Stream) -> Catalog:
         return replace(self, streams=MappingProxyType({**self.streams, stream.name.lower(): stream}))
@@ -124,6 +127,9 @@ class Catalog:
 
     def with_limits(self, limits: ResourceLimits) -> Catalog:
         return replace(self, limits=limits)
+
+    def with_quality_columns(self, *, shown: bool) -> Catalog:
+        return replace(self, quality_columns=shown)
 
     def find(self, name: str) -> Stream | None:
         return self.streams.get(name.lower())
@@ -158,13 +164,20 @@ class Query:
     """Whether the query reports the changes of its relation, instead of rows with validities."""
     admit_anyway: bool = False
     """Whether the query is registered even if it does not fit into the limits."""
+    sizes: tuple[SizeColumn, ...] = ()
+    """Columns of the results, after those of the plan, that say which sizes were in force."""
     text: str = field(default="", compare=False)
     """The statement that defines the query."""
 
     @property
+    def columns(self) -> Schema:
+        """Columns of the output, without times and without what changes."""
+        return self.plan.schema + Schema(tuple(each.field for each in self.sizes)) if self.sizes else self.plan.schema
+
+    @property
     def schema(self) -> Schema:
         """Columns of the output, without times."""
-        return Schema((Field(OP, Type.STRING), *self.plan.schema)) if self.is_changelog else self.plan.schema
+        return Schema((Field(OP, Type.STRING), *self.columns)) if self.is_changelog else self.columns
 
     @property
     def may_shed(self) -> bool:

@@ -53,7 +53,7 @@ def answer(
         case ShowViews(views=views):
             return _list_schemas(((v.name, v.schema) for v in views), "there are no views")
         case ShowQueries(queries=queries):
-            return _list_schemas(((q.name, q.plan.schema) for q in queries), "there are no queries")
+            return _list_schemas(((q.name, q.columns) for q in queries), "there are no queries")
         case ShowAlerts(alerts=alerts):
             return _list_schemas(((a.name, a.schema) for a in alerts), "there are no alerts")
         case ShowConstraints(streams=streams):
@@ -82,7 +82,7 @@ def align_rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _column_rows(subject: Stream | Query) -> list[tuple[str, str]]:
     """Return the names of columns, each with its type and domain."""
-    schema = subject.plan.schema if isinstance(subject, Query) else subject.schema
+    schema = subject.columns if isinstance(subject, Query) else subject.schema
     domains = dict(subject.domains) if isinstance(subject, SourceStream) else {}
     said = {name: domain_in_words(domain) for name, domain in domains.items()}
     return [(f.name, ", ".join(filter(None, [f.type.name, said.get(f.name)]))) for f in schema]

@@ -135,7 +135,7 @@ def check_queries(query: Path, *, strict: bool = False) -> list[str]:
     compiled, _ = compile_queries(program)
     Warnings(strict=strict).show((*program.warnings, *idle_shedding_warnings(program, compiled)))
     for each in program.queries:
-        columns = ", ".join(f"{f.name} {f.type.name}" for f in each.plan.schema)
+        columns = ", ".join(f"{f.name} {f.type.name}" for f in each.columns)
         found.append(f"{each.name}: {columns}")
     return found
 

@@ -85,6 +85,13 @@ class RemoteSession:
         """Return the handle on a registered query."""
         return RemoteQuery(self, self._status(name).name)
 
+    def subscribe(self, name: str) -> RemoteFeed:
+        """Return the results of a query from now on.
+
+        "dead_letters" has the rows that could not be processed, "quality" the sizes of windows that change.
+        """
+        return self._keep(RemoteFeed(self._address, "GET", f"/v1/queries/{quote(name, safe='')}/results"))
+
     def status(self) -> dict[str, Any]:
         """Return the state and the figures of the run."""
         return self._address.ask("GET", "/v1/status")
@@ -124,9 +131,6 @@ class RemoteSession:
     def _drop(self, name: str) -> None:
         self._address.ask("DELETE", f"/v1/queries/{quote(name, safe='')}")
 
-    def _subscribe(self, name: str) -> RemoteFeed:
-        return self._keep(RemoteFeed(self._address, "GET", f"/v1/queries/{quote(name, safe='')}/results"))
-
     def _keep(self, feed: RemoteFeed) -> RemoteFeed:
         self._feeds = [each for each in self._feeds if not each.closed] + [feed]
         return feed
@@ -143,11 +147,11 @@ class RemoteQuery:
     def feed(self) -> RemoteFeed:
         """Results since the first use of this property, or since the query was registered by `follow`."""
         if self._feed is None:
-            self._feed = self._session._subscribe(self.name)  # noqa: SLF001 - the session of this handle
+            self._feed = self._session.subscribe(self.name)
         return self._feed
 
     def status(self) -> QueryStatus:
-        return self._session._status(self.name)  # noqa: SLF001
+        return self._session._status(self.name)  # noqa: SLF001 - the session of this handle
 
     @property
     def state(self) -> str:

@@ -75,7 +75,7 @@ class Flow:
         return replace(self, characteristics=change(self.characteristics), whole=change(self.whole))
 
     def by_now(self, elapsed: float) -> Flow:
-        """Return the flow of a window after a time: no element has been valid for longer than that."""
+        """Return the flow of a window to a reader that has read for a time: no element has been valid for longer."""
         length = max(self.whole.length, self.characteristics.length)
         if length < elapsed or length > _MOST_TIME:
             return self

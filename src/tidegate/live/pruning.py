@@ -17,8 +17,12 @@ def catalog_change(before: Catalog, after: Catalog) -> CatalogChange:
     """Return what a text changes of a catalog."""
     created = tuple(key for key, stream in after.streams.items() if before.streams.get(key) is not stream)
     dropped = tuple(key for key, stream in before.streams.items() if after.streams.get(key) is not stream)
-    others = [(each.functions, each.settings, each.shedding, each.limits) for each in (before, after)]
-    return CatalogChange(created, dropped, changes_others=others[0] != others[1])
+    return CatalogChange(created, dropped, changes_others=_others(before) != _others(after))
+
+
+def _others(catalog: Catalog) -> tuple[object, ...]:
+    """Return all of a catalog but its streams."""
+    return catalog.functions, catalog.settings, catalog.shedding, catalog.limits, catalog.quality_columns
 
 
 @value

@@ -22,7 +22,8 @@ from tidegate.physical.common.operator import NO_STATE, Chunks, MovesTime, adjus
 from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.control import NO_DIRECTIVES, Directives, directives_for_stage, reports_of
 from tidegate.runtime.figures import NO_BUCKET, FiguresByPlace, OperatorPlace, add_figures
-from tidegate.runtime.stage import Address, Placement, Stage, StageStep, StepContext, ToQuery
+from tidegate.runtime.placement import Placement
+from tidegate.runtime.stage import Address, Stage, StageStep, StepContext, ToQuery
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.time import BEGINNING
 

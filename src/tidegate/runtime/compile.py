@@ -13,6 +13,7 @@ from tidegate.algebra.explain_similarity_join import describe_state_basis
 from tidegate.algebra.explain_threshold_alert import certificates
 from tidegate.algebra.plan import Plan
 from tidegate.algebra.similarity_join import Shedding
+from tidegate.algebra.size_columns import same_windows
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
 from tidegate.connectors.ranges import Source
@@ -68,7 +69,7 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
             query,
             plan,
             rules,
-            report_changes(query, _lower_query(query, plan)),
+            report_changes(query, _lower_query(query, plan, given)),
             _plain_join_reasons(plan, program.settings, query.shedding),
             given,
         )
@@ -90,8 +91,10 @@ def compile_phase(
     _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
     once, covered = _emission(query) is Emit.ENDED, advice.choices.covered
     shared, used = known.share_plan(optimized, owner, once=once, replaced=advice.replaced, covered=covered)
+    if query.sizes and not same_windows(optimized, shared):
+        shared = optimized  # a wider plan has windows over other rows, with histories of their own
     reasons = _plain_join_reasons(shared, program.settings, query.shedding)
-    return CompiledQuery(query, shared, rules, _lower_query(query, shared), reasons, optimized), used
+    return CompiledQuery(query, shared, rules, _lower_query(query, shared, optimized), reasons, optimized), used
 
 
 def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
@@ -135,8 +138,13 @@ def report_changes(query: Query, plan: PhysicalPlan, end: int = FOREVER) -> Phys
     return Apply(ChangelogOperator(plan.schema, end), (plan,))
 
 
-def _lower_query(query: Query, plan: Plan) -> PhysicalPlan:
-    return lower(plan, emit=_emission(query))
+def _lower_query(query: Query, plan: Plan, own: Plan) -> PhysicalPlan:
+    """Lower the plan of a query; its own one is the plan before subplans were shared."""
+    if not query.sizes:
+        return lower(plan, emit=_emission(query))
+    from tidegate.runtime.size_columns import lower_with_sizes
+
+    return lower_with_sizes(plan, own, query.sizes, _emission(query))
 
 
 def _emission(query: Query) -> Emit:
@@ -212,6 +220,7 @@ def query_identity(compiled: CompiledQuery) -> str:
     """Return a text of the plan with everything that its state depends on, including EMIT EARLY."""
     plan, early = compiled.optimized, ["EMIT EARLY"] if compiled.query.early else []
     early += ["EMIT CHANGES"] if compiled.query.is_changelog else []
+    early += [f"sizes as {', '.join(each.name for each in compiled.query.sizes)}"] if compiled.query.sizes else []
     return "\n".join(
         [
             explain(plan),

@@ -89,7 +89,7 @@ def sort_by_time(rows: Rows) -> Rows:
 
 def query_schema(query: Query, times: TimeFormat = "iso") -> pa.Schema:
     """Return the schema of the output rows of a query."""
-    columns = list(query.plan.schema.arrow)
+    columns = list(query.columns.arrow)
     return _output_schema([_OP, _VALIDITY[0], *columns] if query.is_changelog else [*_VALIDITY, *columns], times)
 
 

@@ -24,7 +24,8 @@ from tidegate.runtime.bucket_step import (
 )
 from tidegate.runtime.figures import add_figures
 from tidegate.runtime.piece_extents import ALL, REST, Trials, WaitingElements
-from tidegate.runtime.stage import Address, Placement, Stage
+from tidegate.runtime.placement import Placement
+from tidegate.runtime.stage import Address, Stage
 from tidegate.runtime.threads import map_in_threads
 
 MOST_PAIRS = 1 << 20

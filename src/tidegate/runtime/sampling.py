@@ -89,16 +89,17 @@ class SampleManager:
         kept = sum(rows * seen.sizes[key].newest.size / EVERY_ROW for key, rows in arrived.items())
         if sum(arrived.values()):
             self._pace = self._pace.after_step(kept, seen.seconds)
+        # All queries wait for a step, so the shortest target counts.
+        target = min((_target_of(seen.windows[key]) for key in rated), default=0)
         for key in sorted(rated):
-            if (history := self._decide(seen, key, sum(arrived.values()))) is not None:
+            if (history := self._decide(seen, key, target, sum(arrived.values()))) is not None:
                 changed[key] = history
         return changed
 
-    def _decide(self, seen: Adaptation, key: str, arrived: int) -> SizeHistory | None:
+    def _decide(self, seen: Adaptation, key: str, target: int, arrived: int) -> SizeHistory | None:
         """Return the history of a rate that changes."""
-        node, rate = seen.windows[key].node, seen.sizes[key].newest.size
-        assert isinstance(node, Sample)
-        wanted = next_rate(self._pace, node.target / 1e6, arrived, rate)
+        rate = seen.sizes[key].newest.size
+        wanted = next_rate(self._pace, target / 1e6, arrived, rate)
         reason = f"a step took {seen.seconds:.2g} s" if wanted < rate else "steps have time for more rows"
         return None if wanted == rate else seen.change(key, wanted, reason)
 
@@ -119,6 +120,12 @@ def next_rate(pace: SamplePace, target: float, arrived: int, rate: int) -> int:
     wanted = min(max(rows / arrived * EVERY_ROW, lowest), highest)
     is_clear = wanted < SHRINK * rate or wanted > GROW * rate or wanted == EVERY_ROW
     return round(wanted) if is_clear else rate
+
+
+def _target_of(window: AdjustedWindow) -> int:
+    """Return how long a step may take for the sake of a sample, in microseconds."""
+    assert isinstance(window.node, Sample)
+    return window.node.target
 
 
 def _rows_of(window: AdjustedWindow, seen: Adaptation) -> int:

@@ -26,18 +26,16 @@ from tidegate.physical.common.control import ControlRecord, Directive, Report
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.physical.common.operator import (
     NO_STATE,
-    Adjustable,
-    BucketAware,
     Chunks,
     MovesTime,
     Operator,
-    PairLimited,
     Steered,
     Step,
     adjust_operator,
 )
 from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
 from tidegate.runtime.figures import OperatorFigures
+from tidegate.runtime.placement import PlacedOperator, Placement, is_steered, place_operator
 from tidegate.schema import Schema
 from tidegate.time import BEGINNING
 from tidegate.values import value
@@ -111,32 +109,6 @@ class Outlet:
     query: str
     reader: str = ""
     """Who gets results: the query, or in a live graph a phase of it."""
-
-
-class Placement(NamedTuple):
-    """Where a stage runs, and how many pairs one of its operators may make."""
-
-    bucket: int = 0
-    buckets: int = 1
-    most_pairs: int | None = None
-    """An operator raises `TooManyPairs` beyond it; None is unbounded."""
-
-
-class PlacedOperator(NamedTuple):
-    """An operator of a stage as it runs at a placement.
-
-    Batches that flow in a stage are numbered: first those of the ports, then the outputs of operators.
-    """
-
-    operator: Operator
-    inputs: tuple[int, ...]
-    query: str
-    """The query that its dead letters belong to."""
-    is_steered: bool = False
-    is_keyed: bool = False
-    """Whether it has state, which is partitioned."""
-    is_adjustable: bool = False
-    """Whether its size may change."""
 
 
 @value
@@ -253,8 +225,10 @@ class Stage:
     def place(self, placement: Placement) -> tuple[PlacedOperator, ...]:
         """Return the operators as they run at a placement, in running order; computed once."""
         if placement not in self._operators_at:
-            nodes = self._node_order.nodes
-            self._operators_at[placement] = tuple(_place_operator(*each, placement) for each in nodes)
+            self._operators_at[placement] = tuple(
+                place_operator(node.operator, inputs, query, placement)
+                for node, inputs, query in self._node_order.nodes
+            )
         return self._operators_at[placement]
 
     @cached_property
@@ -265,7 +239,7 @@ class Stage:
     @cached_property
     def is_steered(self) -> bool:
         """Return whether any operator is steered."""
-        return any(_traits_of(node.operator).is_steered for node in self.nodes)
+        return any(is_steered(node.operator) for node in self.nodes)
 
     @property
     def is_single(self) -> bool:
@@ -333,38 +307,6 @@ def _number_nodes(outlets: Sequence[Outlet], ports: int) -> _NumberedNodes:
                 found[first:] = [known[id(node)]]
         outputs += found
     return _NumberedNodes(nodes, outputs)
-
-
-class _Traits(NamedTuple):
-    """The protocols that a class of operators follows."""
-
-    is_bucket_aware: bool
-    is_pair_limited: bool
-    is_adjustable: bool
-    is_steered: bool
-
-
-_TRAITS: dict[type, _Traits] = {}
-"""Traits by class: to ask an operator for its protocols is slow, and a graph may have thousands of operators."""
-
-
-def _traits_of(operator: Operator) -> _Traits:
-    found = _TRAITS.get(type(operator))
-    if found is None:
-        protocols = (BucketAware, PairLimited, Adjustable, Steered)
-        found = _TRAITS[type(operator)] = _Traits(*(isinstance(operator, each) for each in protocols))
-    return found
-
-
-def _place_operator(node: Node, inputs: tuple[int, ...], query: str, placement: Placement) -> PlacedOperator:
-    operator, traits = node.operator, _traits_of(node.operator)
-    if traits.is_bucket_aware:
-        operator = cast("BucketAware", operator).for_bucket(placement.bucket, placement.buckets)
-    if placement.most_pairs is not None and traits.is_pair_limited:
-        operator = cast("PairLimited", operator).with_pair_limit(placement.most_pairs)
-    is_adjustable = traits.is_adjustable and cast("Adjustable", operator).adjusted_by is not None
-    is_keyed = operator.partition_keys is not None
-    return PlacedOperator(operator, inputs, query, traits.is_steered, is_keyed, is_adjustable)
 
 
 def split_by_operator(state: Chunks) -> Mapping[int, Chunks]:

@@ -13,7 +13,8 @@ from tidegate.errors import InternalError, TidegateError, suggest_name
 from tidegate.live.answers import QueryStatus
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.session import LiveSession
-from tidegate.runtime.job import QueryState
+from tidegate.runtime.job import DEAD_LETTERS, QueryState
+from tidegate.runtime.quality import QUALITY
 from tidegate.service.follow import FeedResponse
 from tidegate.service.formats import choose_format
 from tidegate.service.metrics import MEDIA_TYPE, ServiceFigures, collect_metrics, format_metrics
@@ -72,8 +73,10 @@ class Endpoints:
     async def follow_query(self, request: Request) -> Response:
         self._refuse_if_ended()
         self._subscribers.check_room()
-        status = await self._find_query(request)
-        feed = await self._questions.call(self._live.subscribe, status.name)
+        name = request.path_params["name"]
+        if name not in (DEAD_LETTERS, QUALITY):
+            name = (await self._find_query(request)).name
+        feed = await self._questions.call(self._live.subscribe, name)
         return self._follow(request, feed)
 
     async def show_status(self, request: Request) -> Response:

@@ -69,7 +69,7 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "GET",
         "/v1/queries/{name}/results",
         "follow_query",
-        "Follow the results of a query from now on, until it is dropped.",
+        "Follow the results of a query from now on, until it is dropped; or `dead_letters`, or `quality`.",
         {LINES: _TEXT, EVENTS: _TEXT, ARROW: _BYTES},
         (404, 503),
     ),

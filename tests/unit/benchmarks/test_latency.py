@@ -24,7 +24,11 @@ def test_rows_of_a_stream_have_ascending_times_and_ids():
 
 def test_all_keys_are_there():
     latency = Latency(p50=10.0, p99=40.0, alarms=5, rows_per_s=19_000.0, right=True)
-    found = report({20_000: latency}, {20_000: latency}, {20_000: Floor(p50=5.0, p99=8.0)})
-    assert found.ratios == {"spark_p50_vs_floor_20000": 2.0, "spark_p99_vs_floor_20000": 5.0}
+    found = report({20_000: latency}, {20_000: latency}, {20_000: Floor(p50=5.0, p99=8.0)}, Floor(p50=40.0, p99=60.0))
+    assert found.ratios == {
+        "spark_p50_vs_bare_floor_20000": 0.25,
+        "spark_p50_vs_floor_20000": 2.0,
+        "spark_p99_vs_floor_20000": 5.0,
+    }
     assert found.equal
     assert {"embedded_p50_ms_20000", "embedded_p99_ms_20000", "rows_per_s"} <= set(found.figures)

@@ -14,6 +14,7 @@ from tidegate.cli.output import Printer
 from tidegate.physical.common.dead_letters import DEAD_LETTER
 from tidegate.runtime.job import DEAD_LETTERS
 from tidegate.runtime.outputs import dead_letter_schema
+from tidegate.runtime.quality import QUALITY, quality_schema
 from tidegate.session import Session
 
 COLUMNS = pa.schema({"valid_from": pa.int64(), "valid_to": pa.int64(), "place": pa.string()})
@@ -45,6 +46,45 @@ def test_a_table_has_one_header_however_many_batches_come(capsys, at_once):
         "         2         3  hall\n"
         "        30        31  hall\n"
     )
+
+
+@pytest.mark.parametrize("times", ["iso", "micros"])
+def test_sizes_that_change_are_lines_on_standard_error(capsys, times):
+    second = 1_000_000
+    rows = [
+        ("q", "Window 1 min of s", None, 60 * second, 60 * second, 10 * second, ""),
+        ("q", "Window 1 min of s", 5 * second, 15 * second, 60 * second, 10 * second, "used 2 MB"),
+        ("r", "Granularity 1 s of s", 7 * second, 4 * second, second, 8 * second, ""),
+    ]
+    schema = quality_schema(times)
+    columns = [pa.array(each) for each in zip(*rows, strict=True)]
+    arrays = [each.cast(field.type) for each, field in zip(columns, schema, strict=True)]
+    printer = Printer("table", {"q": COLUMNS})
+    printer.add(QUALITY, pa.RecordBatch.from_arrays(arrays, schema=schema))
+    printer.close()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "quality of q: Window 1 min of s is 0.25 times its best size from 1970-01-01T00:00:05Z on: used 2 MB",
+        "quality of r: Granularity 1 s of s is 4 times its best size from 1970-01-01T00:00:07Z on",
+    ]
+
+
+def test_a_run_prints_the_sizes_that_its_limits_cause(tmp_path):
+    rows = "".join(f"hall,{n % 7},{n * 10_000}\n" for n in range(6_000))
+    window = "WINDOW(RANGE MIN 1 SECOND, MAX 20 SECONDS)"
+    text = (
+        "SET memory_limit = '5 kB';\n" + STREAM + f"INSERT INTO '{tmp_path / 'pairs'}' SELECT x.value FROM reading x "
+        f"{window}, reading y {window} WHERE x.value = y.value AND x.at = y.at;\n"
+    )
+    (tmp_path / "reading.csv").write_text("place,value,at\n" + rows)
+    (tmp_path / "query.sql").write_text(text.replace("'reading.csv'", f"'{tmp_path / 'reading.csv'}'"))
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "query.sql"), "--runtime", "embedded", "--once"])
+    lines = [line for line in done.stderr.splitlines() if line.startswith("quality of ")]
+    assert done.exit_code == 0
+    assert lines
+    assert all("times its best size from 1970-01-01T00:00:" in line for line in lines)
+    assert any(": used state of " in line or ": expected state of " in line for line in lines)
 
 
 def test_a_longer_cell_widens_its_column_from_there_on(capsys):

@@ -54,6 +54,34 @@ def test_two_sessions_follow_one_query(service, session):
             assert each.results(60).column("value").to_pylist() == [5.0]
 
 
+def test_sizes_of_windows_are_followed_as_in_a_local_session(service, session):
+    window = "WINDOW(RANGE MIN 1 SECOND, MAX 20 SECONDS)"
+    join = f"SELECT x.value AS v, y.value AS w FROM reading x {window}, reading y {window} WHERE x.value = y.value"
+    session.sql(f"SET memory_limit = '5 kB'; {service.define_readings()} CREATE QUERY pairs AS {join}")
+    remote, local = session.subscribe("quality"), service.live.subscribe("quality")
+    for second in range(8):
+        before = service.live.progress().rows_in
+        service.write(second, *((second * 1_000_000 + n * 10_000, float(n)) for n in range(100)))
+        while service.live.progress().rows_in < before + 100:
+            threading.Event().wait(0.001)
+    rows, expected = list[dict[str, object]](), list[dict[str, object]]()
+    while not any("state of" in str(row["reason"]) for row in expected):
+        expected += local.next(60).to_pylist()
+    while len(rows) < len(expected):
+        rows += remote.next(60).to_pylist()
+    assert rows == expected
+    assert rows[0]["query"] == "pairs"
+    assert (rows[0]["size"], rows[-1]["size"] == 20_000_000) == (20_000_000, False)
+    session.close()
+
+
+def test_bad_rows_are_followed_as_in_a_local_session(service, session):
+    session.sql(service.define_readings() + "SELECT value FROM reading")
+    feed = session.subscribe("dead_letters")
+    (service.folder / "reading-001.csv").write_text("at,value\n1,five\n")
+    assert feed.next(60).column("row").to_pylist() == ["1,five"]
+
+
 def test_text_that_registers_nothing_returns_none(service, session):
     assert session.sql(service.define_readings()) is None
 

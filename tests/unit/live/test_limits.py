@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tidegate.errors import QueryError
+from tidegate.live.feeds import ResultFeed
 from tidegate.live.session import LiveSession
 
 SECOND = 1_000_000
@@ -73,6 +75,33 @@ def test_a_limit_that_is_set_later_takes_effect_and_goes_again(folder, session):
     for second in range(75, 120):
         add_second(folder, session, second)
     assert sizes(session) == {20}
+
+
+def newest_of(feed: ResultFeed, size: int) -> list[dict[str, Any]]:
+    """The rows of a feed up to the one in which a window gets a size, in microseconds."""
+    rows: list[dict[str, Any]] = []
+    while not any(row["size"] == size for row in rows):
+        batch = feed.next(30)
+        assert batch is not None
+        rows += batch.to_pylist()
+    return rows
+
+
+def test_subscribers_get_the_sizes_of_windows_as_they_change(folder, session):
+    session.execute("SET memory_limit = '60 kB';" + stream(folder) + f"CREATE QUERY q AS {JOIN}")
+    feed = session.subscribe("quality")
+    for second in range(40):
+        add_second(folder, session, second)
+    late = session.subscribe("quality")
+    session.execute("SET memory_limit = none")
+    add_second(folder, session, 40)
+    newest = newest_of(late, 20 * SECOND)
+    assert {(row["query"], row["reason"]) for row in newest} == {("q", "there is no limit")}
+    first, *others = rows = newest_of(feed, 20 * SECOND) + newest_of(feed, 20 * SECOND)
+    assert (first["valid_from"], first["size"], first["reason"]) == (None, 20 * SECOND, "")
+    assert any("state of" in row["reason"] for row in others)
+    assert all((row["query"], row["best"], row["worst"]) == ("q", 20 * SECOND, 2 * SECOND) for row in rows)
+    assert rows[-len(newest) :] == newest
 
 
 def test_sizes_are_the_best_again_without_limits(folder):

@@ -37,7 +37,7 @@ def rows(count: int) -> pa.Table:
 
 
 class SlowSteps:
-    """The hook of a job on a machine that needs some time for each step and for each row that is kept."""
+    """The hook of a job on a machine that needs some time for each step and for each row that a sample keeps."""
 
     def __init__(self, hook, cost: Mapping[range, float], fixed: float = 0.1) -> None:
         self.hook, self.cost, self.fixed = hook, cost, fixed
@@ -45,8 +45,8 @@ class SlowSteps:
         self.rates: list[int] = []
 
     def __call__(self, seen: Adaptation) -> Mapping[str, SizeHistory]:
-        [history] = seen.sizes.values()
-        kept = sum(seen.rows.values()) * history.newest.size / EVERY_ROW
+        kept = sum(sum(seen.rows.values()) * each.newest.size / EVERY_ROW for each in seen.sizes.values())
+        history = min(seen.sizes.values(), key=lambda each: each.newest.size)
         cost = next(each for steps, each in self.cost.items() if seen.step in steps)
         self.seconds.append(self.fixed + cost * kept)
         self.rates.append(history.newest.size)
@@ -92,6 +92,17 @@ def test_a_sample_that_would_save_nothing_keeps_all_rows():
 def test_a_sample_that_cannot_reach_the_target_keeps_most_rows():
     slow, _, _ = run({range(1000): 0.0}, 60, fixed=1.5)
     assert slow.rates[-1] > 500_000
+
+
+@pytest.mark.parametrize("order", [(0.5, 2.0), (2.0, 0.5)])
+def test_of_several_targets_the_shortest_counts(order: tuple[float, float]):
+    """A step serves all queries: none of them may wait longer than it allows."""
+    stream, query, _ = TEXT.split(";")
+    queries = [query.replace("= sample", f"= sample, target_delay = '{round(1000 * each)} ms'") for each in order]
+    slow, made, _ = run({range(1000): 0.004}, 60, fixed=0.05, text=";".join([stream, *queries]))
+    assert len(made.job.adjusted) == 2
+    assert all(seconds < 0.55 for seconds in slow.seconds[20:])
+    assert all(seconds > 0.25 for seconds in slow.seconds[40:])
 
 
 def test_results_are_scaled_by_the_rate_in_force():

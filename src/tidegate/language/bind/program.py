@@ -35,6 +35,7 @@ from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import (
     early_clause,
 )
+from tidegate.language.bind.size_columns import with_size_columns
 from tidegate.language.bind.views import bind_snapshot, bind_view, is_snapshot
 from tidegate.language.parse.parser import parse
 from tidegate.language.syntax import (
@@ -133,7 +134,9 @@ def _add_statement(draft: _Draft, statements: Sequence[Statement], position: int
             if not _is_read(name, draft.reading[position + 1 :]):
                 shedding = shedding_of(None, draft.catalog.shedding)
                 query = make_query(stream.name, stream.plan, stream.reads, shedding)
-                draft.queries.append(replace(query, early=early_clause(statement.query) is not None))
+                query = replace(query, early=early_clause(statement.query) is not None)
+                has_sizes = draft.catalog.quality_columns
+                draft.queries.append(with_size_columns(query, statement.query) if has_sizes else query)
             elif (early := early_clause(statement.query)) is not None:
                 draft.warnings.append(idle_early_warning(name, early))
         case CreateAlert(notify=notify) | CreateTotalAlert(notify=notify):

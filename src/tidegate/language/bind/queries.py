@@ -22,6 +22,7 @@ from tidegate.language.bind.shedding.statement import (
     query_shedding,
     without_run_clauses,
 )
+from tidegate.language.bind.size_columns import with_size_columns
 from tidegate.language.syntax import AnyAlert
 
 _RESERVED = ("valid_from", "valid_to")
@@ -34,7 +35,8 @@ def standalone_query(name: str, query: syntax.Query, around: BindContext, *, int
     if (place := changes_clause(query)) is not None:
         _refuse_op(plan, place)
     early, admitted = early_clause(query) is not None, is_admitted(query)
-    return replace(made, early=early, is_changelog=place is not None, admit_anyway=admitted)
+    made = replace(made, early=early, is_changelog=place is not None, admit_anyway=admitted)
+    return with_size_columns(made, query) if around.catalog.quality_columns else made
 
 
 def _refuse_op(plan: Plan, place: Span) -> None:

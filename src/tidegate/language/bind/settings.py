@@ -1,4 +1,4 @@
-"""SET: settings of a program for the use of constraints, for shedding, and limits on resources."""
+"""SET: settings of a program for the use of constraints, for shedding, limits on resources, and columns on quality."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tidegate.language.syntax import Name, SetStatement
 
 _Number = TypeVar("_Number", int, float)
 
+_QUALITY, _SWITCH = "quality_columns", {"on": True, "off": False}
 _MODES = ("exact", "lean")
 _MOST = 2**53  # beyond this, numbers of a record are not exact
 
@@ -26,7 +27,7 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
     name, value, mode, settings = statement.name, statement.value, statement.mode, catalog.settings
     if is_same_name(name.text, "constraints"):
         return catalog.with_settings(replace(settings, use=_parse_use(value), exact=_is_exact(mode)))
-    if name.text.lower() not in {*_MONITORING, *SETTINGS, *LIMITS}:
+    if name.text.lower() not in _names():
         raise _unknown_setting(name)
     if mode is not None:
         hint = "write it after SET constraints = declared, or after SET constraints = monitored"
@@ -35,9 +36,23 @@ def with_setting(catalog: Catalog, statement: SetStatement) -> Catalog:
         shedding = with_shedding_setting(catalog.shedding, name, value)
         limits = replace(catalog.limits, delay=shedding.target) if is_same_name(name.text, "target_delay") else None
         return catalog.with_shedding(shedding).with_limits(limits or catalog.limits)
+    if is_same_name(name.text, _QUALITY):
+        return catalog.with_quality_columns(shown=_is_on(name, value))
     if name.text.lower() in LIMITS:
         return catalog.with_limits(with_limit(catalog.limits, name, value))
     return catalog.with_settings(replace(settings, monitoring=_with_monitoring(settings.monitoring, name, value)))
+
+
+def _names() -> tuple[str, ...]:
+    return (*_MONITORING, *SETTINGS, *LIMITS, _QUALITY)
+
+
+def _is_on(name: Name, value: Name) -> bool:
+    """Return whether a switch is on."""
+    for word, meant in _SWITCH.items():
+        if is_same_name(value.text, word):
+            return meant
+    raise QueryError("Q125", f"{name.text} cannot be '{value.text}'", value.span, hint="write on, or off")
 
 
 def refuse_after_query(statement: SetStatement) -> None:
@@ -64,7 +79,7 @@ def _is_exact(mode: Name | None) -> bool:
 
 
 def _unknown_setting(name: Name) -> QueryError:
-    hint = suggest_name(name.text, ("constraints", *_MONITORING, *SETTINGS, *LIMITS))
+    hint = suggest_name(name.text, ("constraints", *_names()))
     if name.text.lower().endswith("mode"):
         hint = "write SET constraints = declared MODE lean"
     if is_same_name(name.text, "budget"):

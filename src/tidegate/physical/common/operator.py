@@ -109,6 +109,20 @@ class Adjustable(Protocol):
 
 
 @runtime_checkable
+class FollowsSizes(Protocol):
+    """Operator whose output says which sizes of operators below it were in force."""
+
+    @property
+    def follows(self) -> frozenset[str]:
+        """Keys of their histories."""
+        ...
+
+    def with_histories(self, sizes: SizeHistories) -> Operator:
+        """Return the operator with the histories of a step."""
+        ...
+
+
+@runtime_checkable
 class LooksBack(Protocol):
     """Operator whose output at an instant also depends on its input at earlier instants."""
 
@@ -140,7 +154,9 @@ class NeedsWarmUp(Protocol):
 
 
 def adjust_operator(operator: Operator, sizes: SizeHistories) -> Operator:
-    """Return an operator with the history of its size, if there is one."""
+    """Return an operator with the history of its size, if there is one, or with those that it follows."""
+    if sizes and isinstance(operator, FollowsSizes):
+        return operator.with_histories(sizes)
     if not sizes or not isinstance(operator, Adjustable) or operator.adjusted_by is None:
         return operator
     history = sizes.get(operator.adjusted_by)

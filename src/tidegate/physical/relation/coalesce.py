@@ -45,7 +45,7 @@ class CoalesceOperator:
         futures, due = split_due(futures, arrived, watermark)
         if watermark == memory.watermark:
             changed = HeldBack(watermark, (futures, held)).save() if len(arrived) or not state else state
-            return Step(changed, Batch.empty(self.schema), _output_watermark(watermark, held))
+            return Step(changed, Batch.empty(self.schema), held_watermark(watermark, held))
         held, ended = held.take_before(watermark)
         due = concat([due, *(swap_start_and_end(Batch.from_arrow(rows)) for rows in ended)])
         merged = merge_adjacent(due, self.length)
@@ -54,7 +54,7 @@ class CoalesceOperator:
         # Elements that are held wait in the order of their ends.
         held = held.with_rows(swap_start_and_end(merged.filter(extensible)).to_arrow())
         after = HeldBack(watermark, (futures, held))
-        return Step(after.save(), merged.filter(~extensible), _output_watermark(watermark, held))
+        return Step(after.save(), merged.filter(~extensible), held_watermark(watermark, held))
 
 
 def merge_adjacent(batch: Batch, length: int) -> Batch:
@@ -66,8 +66,8 @@ def merge_adjacent(batch: Batch, length: int) -> Batch:
     return Batch(since, chosen.end, chosen.columns)
 
 
-def _output_watermark(watermark: int, held: Schedule) -> int:
-    """Return the time before which nothing more will be emitted."""
+def held_watermark(watermark: int, held: Schedule) -> int:
+    """Return the time before which nothing more will be emitted, given the elements that are held, by their ends."""
     starts = (int(run.waiting_rows().column(1).to_numpy().min()) for run in held.runs if run.waiting_count)
     return min((watermark, *starts))
 

@@ -33,6 +33,7 @@ from tidegate.physical.relation.limit import LimitOperator
 from tidegate.physical.relation.prune import PruneOperator
 from tidegate.physical.relation.semi_join import SemiJoinOperator, parts_of_semi_join
 from tidegate.physical.relation.sets import RepeatOperator
+from tidegate.physical.relation.size_columns import SizeColumnsOperator
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.cost import unite_flows
 
@@ -63,6 +64,8 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
             output = inputs[0].map(lambda each: find_changes(each, 2.0 * context.selectivity(1.0)))
             output = Flow(output.whole, output.whole, inputs[0].mark, inputs[0].mark)
             return _estimate_edges("changes", operator, inputs, output, context)
+        case SizeColumnsOperator():
+            return _estimate_size_columns(operator, inputs, context)
         case ViewOperator():
             return _estimate_view(operator, inputs, context)
         case LimitOperator():
@@ -98,6 +101,14 @@ def _estimate_edges(
     begins = keep_waiting(source, size, context)
     ends = keep_valid(source, size, context, source.mark - source.head)
     return estimate_keeping(kind, inputs, output, context, [begins, ends, keep_figures(1, begins, ends)])
+
+
+def _estimate_size_columns(operator: SizeColumnsOperator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
+    """Estimate the columns of sizes: elements wait until the watermark has passed their end."""
+    (source,) = inputs
+    output = source.delay(source.characteristics.length + operator.lag)
+    held = keep_valid(source, TIMES + row_bytes(operator.source), context, source.mark - source.head + operator.lag)
+    return estimate_keeping("coalesce", inputs, output, context, [held, keep_figures(1, held)])
 
 
 def _estimate_view(operator: ViewOperator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:

@@ -81,7 +81,9 @@ def _flow_of_port(stage: Stage, port: int, arriving: Mapping[Place, list[Flow]],
     if isinstance(feed, FromStream):
         return knowledge.source(feed.stream)
     found = arriving[stage.number, port]
-    return found[0] if len(found) == 1 else unite_flows(found)
+    flow = found[0] if len(found) == 1 else unite_flows(found)
+    age = knowledge.ages.get(stage.number)
+    return flow if age is None else flow.by_now(age)
 
 
 def total_of(estimates: Mapping[Place, OperatorEstimate]) -> tuple[float, float]:

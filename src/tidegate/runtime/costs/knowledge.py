@@ -44,6 +44,8 @@ class Knowledge:
     """Length of a step, in microseconds of application time."""
     elapsed: float = inf
     """How long streams have lasted, in microseconds; infinite for estimates of a steady state."""
+    ages: Mapping[int, float] = field(default_factory=dict)
+    """How long stages have got elements, of those that came later than the streams."""
     buckets: int = 1
     assumed: frozenset[str] = frozenset()
     """Streams of which nothing is known."""
@@ -53,7 +55,8 @@ class Knowledge:
 
     def context(self, place: Place, sizes: Mapping[str, float]) -> CostContext:
         """Return what an estimate of an operator depends on besides its inputs."""
-        return CostContext(self.operators.get(place, NOTHING_KNOWN), self.step, self.elapsed, sizes)
+        elapsed = min(self.elapsed, self.ages.get(place[0], inf))
+        return CostContext(self.operators.get(place, NOTHING_KNOWN), self.step, elapsed, sizes)
 
     def seconds_of(self, place: Place, work: Work) -> float:
         """Return the processor seconds of an operator in a second of application time."""

@@ -33,6 +33,9 @@ from tidegate.values import value
 FEWEST_ROWS = 20
 """Elements that an operator must have got before anything is concluded from what it gave."""
 
+ASSUMED = 0.1
+"""Number of results for which an assumed selectivity counts."""
+
 CLEARLY_LATER = 4.0
 """Distances and steps by which a stream trails another one at least, if its clock is another one."""
 
@@ -119,15 +122,23 @@ def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigure
 # ---- learning
 
 
-def learn(graph: StageGraph, known: Knowledge, span: RunSpan, sizes: Mapping[str, float]) -> Knowledge:
+def learn(
+    graph: StageGraph,
+    known: Knowledge,
+    span: RunSpan,
+    sizes: Mapping[str, float],
+    *,
+    evidence: Mapping[Place, float] | None = None,
+) -> Knowledge:
     """Return the knowledge after a span of a run; `sizes` are those of adjusted windows in it.
 
-    In the span, windows should be full, or `known.elapsed` should say how long streams had lasted in its middle: an
-    operator gives less while they fill.
+    In the span, windows should be full, or `known.elapsed` and `known.ages` should say how long streams had lasted in
+    its middle: an operator gives less while they fill. A short span says little: with `evidence`, the selectivity that
+    was known counts as much as that number of results.
     """
     knowledge = replace(known, step=span.time / span.steps)
     knowledge = replace(knowledge, sources={**known.sources, **_learn_sources(graph, knowledge, span)})
-    learner = _Learner(knowledge, span, sizes)
+    learner = _Learner(knowledge, span, sizes, evidence)
     for place, estimate in walk_estimates(graph, knowledge, learner.learn_operator):
         learner.learn_seconds(place, estimate)
     operators, factors = {**known.operators, **learner.operators}, {**known.factors, **learner.factors}
@@ -194,8 +205,14 @@ def _learn_heads(flows: Mapping[str, Flow], learnt: dict[str, Flow], span: RunSp
 class _Learner:
     """Collector of what is learnt of operators, as they are estimated bottom-up."""
 
-    def __init__(self, known: Knowledge, span: RunSpan, sizes: Mapping[str, float]) -> None:
-        self.known, self.span, self.sizes = known, span, sizes
+    def __init__(
+        self,
+        known: Knowledge,
+        span: RunSpan,
+        sizes: Mapping[str, float],
+        evidence: Mapping[Place, float] | None = None,
+    ) -> None:
+        self.known, self.span, self.sizes, self.evidence = known, span, sizes, evidence
         self.operators: dict[Place, OperatorKnowledge] = {}
         self.factors: dict[Place, float] = {}
 
@@ -217,7 +234,13 @@ class _Learner:
             found = replace(found, groups=groups)
         rates = self.span.rate_of(place)
         if rates is not None:
-            found = replace(found, selectivity=_learn_selectivity(operator, inputs, context, found, rates[1]))
+            results = 0.0 if self.evidence is None else max(self.evidence.get(place, 0.0), ASSUMED)
+            found = replace(
+                found,
+                selectivity=_learn_selectivity(
+                    operator, inputs, context, found, rates[1], before=results / self.span.time
+                ),
+            )
         estimate = estimate_operator(operator, inputs, replace(context, known=found))
         if estimate.work.kind in DATA_DEPENDENT and size.rows and estimate.rows:
             # Sizes are those at the end of the span, of which the estimate knows the middle.
@@ -239,15 +262,28 @@ class _Learner:
 
 
 def _learn_selectivity(
-    operator: Operator, inputs: list[Flow], context: CostContext, found: OperatorKnowledge, rate: float
+    operator: Operator,
+    inputs: list[Flow],
+    context: CostContext,
+    found: OperatorKnowledge,
+    rate: float,
+    *,
+    before: float,
 ) -> float:
-    """Return the selectivity with which the formulas give the rate that was measured."""
+    """Return the selectivity with which the formulas give the rate that was measured.
 
-    def rate_with(selectivity: float) -> float:
+    `before` is a rate, too: that of results which were given by the selectivity that was known or assumed.
+    """
+
+    def rate_with(selectivity: float | None) -> float:
         known = replace(found, selectivity=selectivity)
         return estimate_operator(operator, inputs, replace(context, known=known)).flow.rate
 
     whole = rate_with(1.0)
     # What is given in any case: elements that are cut at watermarks.
     least = rate_with(0.0) if whole else 0.0
-    return max(rate - least, 0.0) / (whole - least) if whole > least else 1.0
+    if whole <= least:
+        return 1.0
+    usual = (rate_with(found.selectivity) - least) / (whole - least) if before else 0.0
+    more = before / usual if usual > 0 else 0.0
+    return (max(rate - least, 0.0) + (before if more else 0.0)) / (whole - least + more)

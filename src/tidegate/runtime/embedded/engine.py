@@ -23,8 +23,9 @@ from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
 from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
+from tidegate.runtime.placement import Placement
 from tidegate.runtime.reload import forget_tables
-from tidegate.runtime.stage import Address, Placement
+from tidegate.runtime.stage import Address
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import StateSize, StateStore, Version, is_cold
 from tidegate.runtime.threads import map_in_threads

@@ -6,10 +6,8 @@ It learns what operators cost while they run. Nothing that it knows is recorded:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import inf
-from statistics import median
 from time import monotonic
 
 from tidegate.algebra.plan import Scan, walk
@@ -23,7 +21,6 @@ from tidegate.runtime.costs.estimate import estimate_graph, total_of
 from tidegate.runtime.costs.knowledge import Knowledge, know_streams
 from tidegate.runtime.costs.learn import NO_SAMPLE, RunSample, learn, learn_sources, span_between
 from tidegate.runtime.figures import figures_of_operators
-from tidegate.runtime.graph_parts import carry_places
 from tidegate.runtime.resources.choose_sizes import Sizes, nearest_size
 from tidegate.runtime.resources.decide import (
     Corrections,
@@ -33,6 +30,8 @@ from tidegate.runtime.resources.decide import (
     Usage,
     decide_sizes_within,
 )
+from tidegate.runtime.resources.fullness import Fullness
+from tidegate.runtime.resources.knowledge import assume_unread, carry_knowledge, only_of_stages, smooth_rates
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import sizes_of_operators
 from tidegate.time import BEGINNING, FOREVER
@@ -45,6 +44,10 @@ SMOOTHING = 0.3
 
 SPAN_OF_RATES, SPAN_OF_FIRST_LEARNING, SPAN_OF_LEARNING = 1 / 20, 1 / 10, 1 / 4
 """Time over which rates are measured, and operators while windows fill and later, as parts of the longest window."""
+
+
+MOST_EVIDENCE = 100.0
+"""Results for which the selectivity of an operator counts that is known from before, at most."""
 
 
 class ResourceManager:
@@ -62,9 +65,11 @@ class ResourceManager:
         self._measured: frozenset[str] = frozenset()
         """Streams whose rates were measured."""
         self._graph: StageGraph | None = None
-        self._first: int | None = None
-        """Application time of the first step: until a window later, windows fill."""
-        self._is_learnt = False
+        self._fullness = Fullness()
+        self._now: int | None = None
+        """Newest application time of the step before."""
+        self._learnt: frozenset[int] = frozenset()
+        """Stages whose operators were learnt."""
         self._sizes: deque[tuple[int, int]] = deque()
         """Instants and sizes of the state, of which each is smaller than those before."""
 
@@ -77,7 +82,6 @@ class ResourceManager:
             return _histories(seen, forced, "a query needs it" if seen.limits != NO_LIMITS else "there is no limit")
         if seen.limits == NO_LIMITS:
             return {}
-        self._first = now if self._first is None else self._first
         self._note_step(seen)
         if not seen.windows:
             if self._used.exceeds(seen.limits) is not None:
@@ -113,8 +117,10 @@ class ResourceManager:
 
     def _note_step(self, seen: Adaptation) -> None:
         """Update the rates of sources, and the averages of what steps use."""
-        self._follow_graph(seen.graph)
-        known = self._know_streams(seen)
+        now = _newest_time(seen.watermarks)
+        # What is new got its first elements after the step before.
+        self._follow_graph(seen.graph, now if self._now is None else self._now)
+        self._now, known = now, self._know_streams(seen)
         sample = RunSample(watermarks=dict(seen.watermarks), rows=dict(seen.arrived), steps=seen.step)
         span = span_between(self._rates_since, sample)
         delay, cpu = _smooth(self._used.delay, seen.seconds * 1e6), self._used.cpu
@@ -123,12 +129,15 @@ class ResourceManager:
             self._rates_since, self._seconds = sample, 0.0
         elif span is not None and span.time >= _longest_effect(seen, known) * SPAN_OF_RATES:
             cpu = _smooth(cpu, self._seconds * 1e6 / span.time)
-            learnt = learn_sources(seen.graph, known, span)
+            learnt = smooth_rates(learn_sources(seen.graph, known, span), known, span, self._measured)
             self._knowledge = assume_unread(learnt, seen.graph.streams)
             # A stream that came in between was not read in the whole span.
             self._measured |= self._rates_since.rows.keys()
+            self._fullness = self._fullness.with_load(now, self._rates())
             self._rates_since, self._seconds = sample, 0.0
         self._used = Usage(self._peak_of_memory(seen, known), cpu, delay)
+        sizes = {key: each.newest.size for key, each in seen.sizes.items()}
+        self._fullness = self._fullness.with_sizes(now, sizes, _longest_effect(seen, known))
 
     def _peak_of_memory(self, seen: Adaptation, known: Knowledge) -> float:
         """Return the largest size of the state in the time of the longest window: states grow until they are merged."""
@@ -141,13 +150,20 @@ class ResourceManager:
         sizes.append((now, seen.state.bytes))
         return float(self._sizes[0][1])
 
-    def _follow_graph(self, graph: StageGraph) -> None:
+    def _rates(self) -> dict[str, float]:
+        """Return the rates of the streams that were measured."""
+        sources = {} if self._knowledge is None else self._knowledge.sources
+        return {name: each.rate for name, each in sources.items() if name in self._measured and each.mark > BEGINNING}
+
+    def _follow_graph(self, graph: StageGraph, since: int) -> None:
         """Keep what is known of the operators that stay when queries come or go."""
-        if self._graph is not None and self._graph is not graph:
+        if self._graph is graph:
+            return
+        if self._graph is not None:
             if self._knowledge is not None:
                 self._knowledge = carry_knowledge(self._knowledge, self._graph, graph)
-            self._learns_since, self._is_learnt = NO_SAMPLE, False
-        self._graph = graph
+            self._learns_since, self._learnt = NO_SAMPLE, self._learnt & graph.numbers
+        self._graph, self._fullness = graph, self._fullness.in_graph(graph.numbers, since)
 
     def _know_streams(self, seen: Adaptation) -> Knowledge:
         """Return what is known; of new streams, what is assumed."""
@@ -173,14 +189,15 @@ class ResourceManager:
         # The largest state of a window's length is steady when the last change had its full effect before that.
         steady_for = now - self._steadiness.changed_at
         may_grow, is_settled = steady_for >= effect, steady_for >= 2 * effect
-        self._learn_operators(seen, sizes, now, are_windows_full=may_grow)
+        self._learn_operators(seen)
         known = self._know_streams(seen)
 
         def estimate(some: Sizes) -> Usage:
             return Usage(*total_of(estimate_graph(seen.graph, known, some)))
 
         bounds = {key: each.bounds for key, each in seen.windows.items()}
-        situation = Situation(self._used, sizes, bounds, may_grow, is_settled, self._is_learnt)
+        is_learnt = self._learnt >= seen.graph.numbers
+        situation = Situation(self._used, sizes, bounds, may_grow, is_settled, is_learnt)
         decided = decide_sizes_within(seen.limits, situation, estimate, self._corrections)
         self._corrections = decided.corrections
         if decided.shortfall is not None:
@@ -189,23 +206,25 @@ class ResourceManager:
             self._steadiness = Steadiness(estimate(decided.sizes).memory, now)
         return decided
 
-    def _learn_operators(self, seen: Adaptation, sizes: Sizes, now: int, *, are_windows_full: bool) -> None:
-        """Learn what operators give and cost: while windows are full, or fill for the first time.
-
-        An operator gives less while they fill; how much less is known only if they have filled since the first step.
-        """
+    def _learn_operators(self, seen: Adaptation) -> None:
+        """Learn what operators give and cost, whether or not their windows are full: it is known how full they are."""
+        now = _newest_time(seen.watermarks)
         sample, known = _sample(seen), self._know_streams(seen)
         span, effect = span_between(self._learns_since, sample), _longest_effect(seen, known)
-        assert self._first is not None
-        lasted = now - self._first
-        fills = lasted < effect
-        if span is None or not (are_windows_full or fills):
+        stages = self._fullness.learnable(seen.graph, now, effect)
+        if span is None:
             self._learns_since = sample
-        elif span.time >= effect * (SPAN_OF_FIRST_LEARNING if fills else SPAN_OF_LEARNING):
-            elapsed = lasted - span.time / 2 if fills else inf
-            learnt = learn(seen.graph, replace(known, elapsed=elapsed), span, sizes)
-            self._knowledge, self._is_learnt = replace(learnt, elapsed=inf), True
-            self._learns_since = sample
+            return
+        fills = not stages <= self._learnt or self._fullness.ages(now, effect).keys() & stages
+        if span.time >= effect * (SPAN_OF_FIRST_LEARNING if fills else SPAN_OF_LEARNING):
+            middle = now - span.time / 2
+            held = self._fullness.sizes_at(middle, {key: each.bounds for key, each in seen.windows.items()})
+            filling = replace(known, ages=self._fullness.ages(middle, effect))
+            figures = self._learns_since.figures.items()
+            evidence = {place: min(float(each.rows_out), MOST_EVIDENCE) for place, each in figures}
+            learnt = learn(seen.graph, filling, span, held, evidence=evidence)
+            self._knowledge = replace(only_of_stages(learnt, known, stages), sources=known.sources, ages={})
+            self._learnt, self._learns_since = self._learnt | stages, sample
 
 
 def _forced_sizes(seen: Adaptation) -> dict[str, int]:
@@ -224,23 +243,6 @@ def _histories(seen: Adaptation, sizes: Sizes, reason: str) -> dict[str, SizeHis
     return {key: each for key, each in found.items() if each != seen.sizes[key]}
 
 
-def assume_unread(known: Knowledge, read: Collection[str]) -> Knowledge:
-    """Return the knowledge in which streams that no query has read are assumed to be as fast as those that are read.
-
-    With the usual rate of a stream, the first estimate of a query that reads one may be far above each limit, and
-    shrink all windows for nothing.
-    """
-    distances = [known.sources[each].characteristics.distance for each in read if known.sources[each].mark > BEGINNING]
-    if not distances:
-        return known
-    usual = {
-        stream: flow.with_distance(median(distances), max(flow.mark - flow.head - flow.characteristics.distance, 0.0))
-        for stream, flow in known.sources.items()
-        if stream in known.assumed and stream not in read and flow.mark > BEGINNING
-    }
-    return replace(known, sources={**known.sources, **usual})
-
-
 def _shortfall_warning() -> TidegateWarning:
     message = "the limits cannot be kept, even with the smallest windows and coarsest granules that queries allow"
     hint = "raise the limits, allow more with RANGE MIN … MAX …, or drop queries; EXPLAIN COST shows what each needs"
@@ -254,17 +256,16 @@ def _sample(seen: Adaptation) -> RunSample:
     return RunSample(figures, sizes, dict(seen.watermarks), dict(seen.arrived), seen.step)
 
 
-def carry_knowledge(known: Knowledge, before: StageGraph, after: StageGraph) -> Knowledge:
-    """Return what is known of one graph for another one, by the operators that both have."""
-    operators, factors = carry_places(known.operators, before, after), carry_places(known.factors, before, after)
-    return replace(known, operators=operators, factors=factors)
-
-
 def _application_time(watermarks: Mapping[str, int]) -> int | None:
     """Return how far all streams are; None before all have begun, and after all have ended."""
     known = [mark for mark in watermarks.values() if mark < FOREVER]
     now = min(known, default=BEGINNING)
     return None if now == BEGINNING else now
+
+
+def _newest_time(watermarks: Mapping[str, int]) -> int:
+    """Return how far the newest stream is. That is the clock of spans: a slow stream is late, and then jumps."""
+    return max((mark for mark in watermarks.values() if mark < FOREVER), default=BEGINNING)
 
 
 def _longest_effect(seen: Adaptation, known: Knowledge) -> int:

@@ -20,8 +20,9 @@ from tidegate.runtime.adaptation import Adaptation
 from tidegate.runtime.compile import compile_job
 from tidegate.runtime.costs.knowledge import USUAL_SOURCE, Knowledge
 from tidegate.runtime.embedded.runner import EmbeddedRun
+from tidegate.runtime.resources.knowledge import assume_unread
 from tidegate.runtime.resources.managed_job import manage_job
-from tidegate.runtime.resources.manager import ResourceManager, assume_unread
+from tidegate.runtime.resources.manager import ResourceManager
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
