@@ -104,6 +104,12 @@ def propose_plan(live: LiveProgram, query: str, study: QueryStudy, table: Subpla
     return Proposal(better, gain_of(present, chosen.cost))
 
 
+def depends_on_rates(query: Query) -> bool:
+    """Return whether the plan of a new query may depend on the rates of its streams."""
+    scans = [each for each in walk(query.plan) if isinstance(each, Scan)]
+    return _has(query.plan, Join) and (len(scans) > 2 or any(each.key for each in scans))
+
+
 def advise_new_query(
     program: Program, query: Query, live: LiveProgram, study: QueryStudy, *, table: SubplanTable, number: int
 ) -> PlanAdvice:
@@ -113,7 +119,7 @@ def advise_new_query(
     """
     streams = {each.stream for each in walk(query.plan) if isinstance(each, Scan)}
     known = study.known
-    if known is None or not _has(query.plan, Join) or not _are_known(streams, program.catalog, study.advice):
+    if known is None or not _are_known(streams, program.catalog, study.advice):
         return NO_ADVICE
     from tidegate.runtime.costs.plan_costs import cost_of_plan
 

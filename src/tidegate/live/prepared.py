@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tidegate.catalog.catalog import AlterQuery, DropQuery, OptimizeQuery, PauseQuery, Program, Query, ResumeQuery
 from tidegate.errors import QueryError
 from tidegate.language.bind.names import is_same_name
-from tidegate.live.plan_choice import advise_new_query, propose_plan
+from tidegate.live.plan_choice import advise_new_query, depends_on_rates, propose_plan
 from tidegate.live.program import LiveQuery
 from tidegate.live.state import CompiledPhase, LiveProgram, compile_live, defined_queries
 from tidegate.optimizer.advice import NO_ADVICE, PlanAdvice
@@ -61,10 +61,11 @@ def prepare(live: LiveProgram, text: str, program: Program, table: SubplanTable,
     compiled: dict[int, CompiledPhase] = {}
     of_definition, of_resumed, of_optimized = dict[int, int](), dict[str, int](), dict[str, int]()
     advice: dict[int, PlanAdvice] = {}
+    of_sources: QueryStudy | None = None
     altered = [command.query for command in program.commands if isinstance(command, AlterQuery)]
-    of_sources = study(None) if len(definitions) > len(altered) else None
     for position, query in enumerate(definitions):
-        if of_sources is not None and query not in altered:
+        if query not in altered and depends_on_rates(query):
+            of_sources = of_sources or study(None)
             advice[number] = advise_new_query(program, query, live, of_sources, table=table, number=number)
         compiled[number] = compile_live(program, query, table, number, advice.get(number, NO_ADVICE))
         of_definition[position] = number

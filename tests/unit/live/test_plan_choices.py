@@ -154,6 +154,21 @@ def test_a_new_query_rather_shares_what_runs(keyed: Story):
     keyed.session.abandon()
 
 
+def test_a_new_query_keeps_the_written_order_of_joins_that_run(tmp_path: Path):
+    story = Story(tmp_path, 1)
+    inputs = "a WINDOW(RANGE 3) AS x, a WINDOW(RANGE 4) AS z, b WINDOW(RANGE 3) AS y"
+    text = f"SELECT x.v AS p FROM {inputs} WHERE x.k = z.k AND z.k = y.k"
+    story.register(text)
+    for at in range(12):
+        story.arrive("a", [(0 if each else 1, each, at) for each in range(9)])
+        story.arrive("b", [(0 if each else 1, 8, at) for each in range(2)])
+        story.session.step()
+    story.register(text)
+    assert plan_of(story, "q1") == plan_of(story)
+    story.finish()
+    story.check()
+
+
 def test_nothing_is_chosen_before_there_are_enough_rows(keyed: Story, monkeypatch):
     monkeypatch.setattr(plan_choice, "FEWEST_ROWS", 10_000)
     begin(keyed, GROUPED.format(call="MAX(x.v)"))
