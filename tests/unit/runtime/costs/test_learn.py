@@ -107,6 +107,40 @@ def test_the_selectivity_of_a_filter_is_learnt():
     assert estimate_graph(graph, known)[place].characteristics.rate * SECOND == pytest.approx(25.0)
 
 
+def test_a_short_span_changes_a_selectivity_only_as_far_as_its_results_can_say():
+    graph = graph_of("SELECT k FROM a WHERE value > 0.5")
+    place = place_of(graph, "filter")
+    known = learn(graph, Knowledge(), span_of({place: OperatorFigures(1_000, 250)}, {"a": 1_000}), {})
+    span = span_of({place: OperatorFigures(100, 50)}, {"a": 100})
+    # As if 100 of 400 rows had passed before.
+    weighed = learn(graph, known, span, {}, evidence={place: 100.0})
+    assert weighed.operators[place].selectivity == pytest.approx((100 + 50) / (400 + 100))
+    assert learn(graph, known, span, {}, evidence={place: 1.0}).operators[place].selectivity == pytest.approx(51 / 104)
+    assert learn(graph, known, span, {}).operators[place].selectivity == pytest.approx(0.5)
+
+
+def test_what_is_assumed_hardly_counts_but_no_result_is_not_taken_for_never():
+    graph = graph_of("SELECT k FROM a WHERE value > 0.5")
+    place = place_of(graph, "filter")
+    few, none = (span_of({place: OperatorFigures(100, rows)}, {"a": 100}) for rows in (5, 0))
+    assert learn(graph, Knowledge(), few, {}, evidence={}).operators[place].selectivity == pytest.approx(0.05, rel=0.02)
+    found = learn(graph, Knowledge(), none, {}, evidence={}).operators[place].selectivity
+    assert found is not None
+    assert 0 < found < 0.002
+
+
+def test_a_stage_that_has_read_for_a_short_time_gives_less():
+    graph = graph_of(JOIN)
+    place = place_of(graph, "join")
+    rows = {"a": 1_000, "b": 1_000}
+    figures = {place: OperatorFigures(2_000, 300)}
+    full = learn(graph, Knowledge(), span_of(figures, rows), {}).operators[place].selectivity
+    young = learn(graph, Knowledge(ages={place[0]: SECOND}), span_of(figures, rows), {}).operators[place].selectivity
+    assert full is not None
+    # Instead of windows of four and two seconds, both hold one second.
+    assert young == pytest.approx(full * (4 + 2) / (1 + 1), rel=0.01)
+
+
 def test_a_source_that_leaves_out_rows_gives_the_selectivity_of_both():
     graph = graph_of("SELECT k FROM a WHERE value > 0.5")
     place = place_of(graph, "filter")
