@@ -272,7 +272,7 @@ def _learn_selectivity(
 ) -> float:
     """Return the selectivity with which the formulas give the rate that was measured.
 
-    `before` is a rate, too: that of results which were given by the selectivity that was known or assumed.
+    `before` is a rate, too: as many more results count as given by the selectivity that was known or assumed.
     """
 
     def rate_with(selectivity: float | None) -> float:
