@@ -36,8 +36,8 @@ COMPARED_PRICES: Mapping[str, Prices] = {
     "filter": Prices(0.0, 2.0e-9, 0.0),
     "join": Prices(0.0, 1.0e-7, 5.0e-8),
     "keyed join": Prices(0.0, 1.1e-7, 5.0e-8),
-    "nested join": Prices(0.0, 6.0e-8, 5.0e-8, 2.4e-10),
-    "similarity join": Prices(0.0, 1.2e-6, 5.0e-8, 5.0e-11),
+    "nested join": Prices(0.0, 6.0e-8, 5.0e-8, compared=2.4e-10),
+    "similarity join": Prices(0.0, 1.2e-6, 5.0e-8, compared=5.0e-11),
     "slots": Prices(0.0, 1.0e-6, 0.0),
 }
 """Prices of kinds of operators that take each other's place, measured side by side.
@@ -119,7 +119,7 @@ class _PlanEstimates:
     def cost_of(self, part: Apply) -> PlanCost:
         each = self.estimates[part]
         prices = COMPARED_PRICES.get(each.work.kind) or self.known.prices.get(each.work.kind, USUAL_PRICES)
-        return PlanCost(prices.seconds_of(replace(each.work, steps=0.0)), each.bytes)
+        return PlanCost(prices.seconds_of(replace(each.work, steps=0.0, parts=0.0, busy=0.0)), each.bytes)
 
     def _know_operator(self, operator: Operator, inputs: list[Flow], names: Renamings) -> OperatorKnowledge:
         """Return what is known of an operator, or what follows for it from operators of another plan."""

@@ -81,7 +81,7 @@ def test_grouping_below_a_join_is_slower_where_few_rows_meet_a_partner():
 def test_the_example_of_the_documentation():
     select, known = GROUPED.format(call="MAX(b.price)"), known_of(bids=10_000, auctions=1)
     found = cost_of(select, known, BELOW).describe(), cost_of(select, known, ABOVE).describe()
-    assert found == ("0.2 % of a core and 1.4 MB", "0.28 % of a core and 253.9 MB")
+    assert found == ("0.22 % of a core and 1.4 MB", "0.28 % of a core and 253.9 MB")
 
 
 def test_a_keyed_join_pays_where_the_stream_without_the_key_is_the_fast_one():
@@ -116,10 +116,10 @@ def test_nested_loops_beat_a_similarity_join_in_small_windows(size: str, is_chea
 def test_parts_that_run_for_other_queries_are_free():
     plan, known = plan_of(JOINED, PLAIN), known_of()
     (join,) = plan.inputs
-    assert cost_of_plan(plan, known).total > 0
-    assert (
-        cost_of_plan(plan, known, {join, *(below for each in join.inputs for below in (each, *each.inputs))}).total == 0
-    )
+    parts = {join, *(below for each in join.inputs for below in (each, *each.inputs))}
+    # What is left is the choice of columns above the join.
+    assert cost_of_plan(plan, known, parts).total < cost_of_plan(plan, known).total / 1000
+    assert cost_of_plan(plan, known, {plan, *parts}).total == 0
 
 
 def test_what_is_known_of_an_operator_that_runs_counts_first():
