@@ -70,7 +70,7 @@ Estimate = tuple[float | None, float | None, float | None]
 """An estimate, and the ends of its interval."""
 
 QUANTILE = 1.959963984540054
-"""Of the normal distribution: 95 % lie within so many standard deviations."""
+"""Standard deviations from the mean within which 95 % of the normal distribution lie."""
 
 
 def estimated_count(kept: Sequence[int], members: int) -> Estimate:
