@@ -76,6 +76,8 @@ class LiveProgram:
     """The meaning of the texts, by number."""
     compiled: Mapping[int, CompiledPhase] = field(default_factory=dict)
     """The compiled phases, by number."""
+    _numbers: dict[StageKey, int] = field(init=False, default_factory=dict, compare=False, repr=False)
+    """The numbers of the stages that run, once they are known: a change needs them several times."""
 
     def query(self, name: str) -> Query:
         """Return the bound query of a name."""
@@ -99,10 +101,10 @@ class LiveProgram:
 
     def stage_numbers(self) -> dict[StageKey, int]:
         """Return the numbers of the stages that run."""
-        numbers: dict[StageKey, int] = {}
-        for phase in self.running_phases():
-            numbers.update(zip(self.compiled[phase.number].keys, phase.stages, strict=True))
-        return numbers
+        if not self._numbers:
+            for phase in self.running_phases():
+                self._numbers.update(zip(self.compiled[phase.number].keys, phase.stages, strict=True))
+        return self._numbers
 
     def running_operators(self) -> dict[PhysicalPlan, int]:
         """Return the parts of plans that end with an operator with state, and run, with the numbers of their stages."""
