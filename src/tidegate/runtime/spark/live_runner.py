@@ -77,7 +77,7 @@ class LiveSparkRun(SparkRun):
         self._flushed &= job.endings.keys()
         self._silence = job.track_silence(self._watermarks_before)
         before, self.setup = self._step_job, make_setup(job, self.settings.checkpoint)
-        self._step_job = StepJob(self.spark, self.setup, "live graph")
+        self._step_job = StepJob(self.spark, self.setup, "live graph", before)
         before.close()
         self._watch_files(job.sources.values())
 
@@ -120,7 +120,7 @@ class LiveSparkRun(SparkRun):
         setup = make_setup(replace(self.job, graph=ending.graph), self.settings.checkpoint)
         directive = replace(outcome.directive, watermarks=record.watermarks, finishing=True, again=())
         start = StepStart(record.state, encode_values(_directives_in(ending, outcome)))
-        job = StepJob(self.spark, setup, "live graph")
+        job = StepJob(self.spark, setup, "live graph", self._step_job)
         received = job.run(directive, start, {}, [])
         job.close()
         flushed = Outcome(setup, record, directive, received, lambda: 0.0)

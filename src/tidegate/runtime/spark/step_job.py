@@ -30,13 +30,13 @@ MOST_THREADS = 8
 
 
 class StepJob:
-    """Runs the steps of a job in a Spark session."""
+    """Runs the steps of a job in a Spark session. It takes over from the one `before` what is the same for all jobs."""
 
-    def __init__(self, spark: SparkSession, setup: Setup, queries: str) -> None:
+    def __init__(self, spark: SparkSession, setup: Setup, queries: str, before: StepJob | None = None) -> None:
         self.context, self.setup, self.queries = spark.sparkContext, setup, queries
         self.shipped = ShippedSetup.of(self.context, setup)
-        self._cores = self.context.defaultParallelism  # asks Java
-        self._partitions: dict[int, RDD[Any]] = {}
+        self.cores: int = before.cores if before else self.context.defaultParallelism  # asks Java
+        self.partitions: dict[int, RDD[Any]] = before.partitions if before else {}
 
     def close(self) -> None:
         """Release what was sent to the workers."""
@@ -68,12 +68,12 @@ class StepJob:
             return 1 if self.setup.buckets == 1 and size < PARALLEL_FROM else 0
         if size < THREADS_FROM:
             return 1
-        return self._cores if self._cores <= MOST_THREADS or size < PARALLEL_FROM else 0
+        return self.cores if self.cores <= MOST_THREADS or size < PARALLEL_FROM else 0
 
     def _read(
         self, directive: StepDirective, ranges: Mapping[str, Sequence[SourceRange]], tables: Sequence[Row]
     ) -> RDD[KeyedRow]:
-        shares = divide(self.setup.sources, ranges, self._cores)
+        shares = divide(self.setup.sources, ranges, self.cores)
         task = ReadTask(self.shipped, directive, shares or [[]])
         rows = self._make_partitions(len(task.ranges)).mapPartitionsWithIndex(task)
         if tables:
@@ -82,6 +82,6 @@ class StepJob:
 
     def _make_partitions(self, number: int) -> RDD[Any]:
         """Return an RDD with a number of partitions; it is made once, as that takes as long as a small job."""
-        if number not in self._partitions:
-            self._partitions[number] = self.context.parallelize(range(number), number)
-        return self._partitions[number]
+        if number not in self.partitions:
+            self.partitions[number] = self.context.parallelize(range(number), number)
+        return self.partitions[number]
