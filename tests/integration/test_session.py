@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -407,6 +409,14 @@ def test_a_session_of_spark_that_is_there_is_used_and_left_running(spark):
         session.stream("reading", READINGS, time="at")
         assert rows(session.sql(TOP).finish()) == TOPS
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="there are no Unix sockets")
+def test_workers_of_spark_talk_over_unix_sockets(spark):
+    # Over TCP, most jobs wait 40 ms for a delayed acknowledgement.
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]).collect()
+    assert found[0].lower() == "true"
 
 
 @pytest.mark.spark

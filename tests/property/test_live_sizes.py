@@ -35,15 +35,20 @@ def sized_stories(draw, *, killed: bool = True):
     return actions
 
 
+def play(story, actions):
+    """Do what the story says, and check all results."""
+    for action in actions:
+        act(story, *action)
+    story.finish()
+    story.check()
+
+
 @given(sized_stories(), st.sampled_from([1, 2]), st.integers(0, 1000))
 @settings(max_examples=examples(60), deadline=None)
 def test_each_query_is_exact_for_the_sizes_that_were_published(actions, buckets, seed):
     with tempfile.TemporaryDirectory() as folder:
         story = SizedStory(Path(folder), buckets, open_sized(seed))
-        for action in actions:
-            act(story, *action)
-        story.finish()
-        story.check()
+        play(story, actions)
         story.check_rows()
 
 
@@ -51,11 +56,7 @@ def test_each_query_is_exact_for_the_sizes_that_were_published(actions, buckets,
 @settings(max_examples=examples(60), deadline=None)
 def test_columns_of_each_query_say_the_sizes_that_were_published(actions, buckets, seed):
     with tempfile.TemporaryDirectory() as folder:
-        story = SizeColumnsStory(Path(folder), buckets, open_sized(seed))
-        for action in actions:
-            act(story, *action)
-        story.finish()
-        story.check()
+        play(SizeColumnsStory(Path(folder), buckets, open_sized(seed)), actions)
 
 
 def test_the_hook_of_these_stories_changes_sizes():

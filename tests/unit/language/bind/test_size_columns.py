@@ -62,16 +62,21 @@ def test_early_results_cannot_have_sizes():
     assert columns_of("SELECT COUNT(*) AS n FROM a WINDOW(RANGE 9 SECONDS) EMIT EARLY") == []
 
 
-@pytest.mark.parametrize("rows", [0, 3])
-def test_results_have_the_columns(rows):
-    table = pa.table({"v": pa.array(range(rows), pa.int32()), "at": pa.array(range(rows), pa.int64())})
+def results_of(select, values):
+    """The results of a query with columns of sizes, over values with times from 0 on."""
+    times = pa.array(range(len(values)), pa.int64())
+    table = pa.table({"v": pa.array(values, pa.int32()), "at": times})
     with Session(runtime="embedded") as session:
         session.stream("s", table, time="at", unit="microseconds")
-        text = "SET quality_columns = on; SELECT COUNT(*) AS n FROM s WINDOW(RANGE MIN 1, MAX 2)"
-        query = session.sql(text, times="micros")
+        query = session.sql(f"SET quality_columns = on; {select}", times="micros")
         assert query is not None
         query.finish()
-        found = query.results()
+        return query.results()
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_results_have_the_columns(rows):
+    found = results_of("SELECT COUNT(*) AS n FROM s WINDOW(RANGE MIN 1, MAX 2)", range(rows))
     assert found.schema.names == ["valid_from", "valid_to", "n", "s_window"]
     if rows:
         # Counts of 1, 2 and 1, and none before and after.
@@ -80,12 +85,6 @@ def test_results_have_the_columns(rows):
 
 
 def test_changes_of_a_relation_have_the_sizes_of_their_instants():
-    table = pa.table({"v": pa.array([7], pa.int32()), "at": pa.array([0], pa.int64())})
-    with Session(runtime="embedded") as session:
-        session.stream("s", table, time="at", unit="microseconds")
-        text = "SET quality_columns = on; SELECT v FROM s x WINDOW(RANGE MIN 1, MAX 2) EMIT CHANGES"
-        query = session.sql(text, times="micros")
-        assert query is not None
-        query.finish()
-        found = [tuple(row.values()) for row in query.results().to_pylist()]
+    table = results_of("SELECT v FROM s x WINDOW(RANGE MIN 1, MAX 2) EMIT CHANGES", [7])
+    found = [tuple(row.values()) for row in table.to_pylist()]
     assert found == [("+", 0, 7, 2), ("-", 2, 7, 2)]
