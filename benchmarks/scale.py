@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.contestants.growth import Growth, Sample, Work
 from benchmarks.support.report import Report, main, say
 from benchmarks.support.scale_data import write_readings
@@ -100,8 +102,10 @@ def sample_at(samples: Sequence[Sample], share: float) -> Sample:
 
 
 def rate_between(samples: Sequence[Sample], begin: float, end: float) -> float:
-    first, last = sample_at(samples, begin), sample_at(samples, end)
-    return (last.rows - first.rows) / max(last.seconds - first.seconds, 1e-9)
+    """Return the rows per second between two shares of the rows; a fast run has few samples, so between these, too."""
+    rows, seconds = [0, *(each.rows for each in samples)], [0.0, *(each.seconds for each in samples)]
+    first, last = np.interp([begin * rows[-1], end * rows[-1]], rows, seconds)
+    return (end - begin) * rows[-1] / float(last - first)
 
 
 def as_table(samples: Sequence[Sample]) -> str:
