@@ -30,7 +30,7 @@ class FolderTask:
     folder: Path
 
     def __call__(self, _: int, __: Iterable[object]) -> Iterator[KeyedRow]:
-        # From our own driver: nobody else can write to the folder.
+        # From our own driver: only its user can write to the folder.
         key, step = pickle.loads((self.folder / _STEP).read_bytes())  # noqa: S301
         rows = [row for _, row in WholeTask(self.shipped, step)(0, ())]
         _write(self.folder / key, rows)
