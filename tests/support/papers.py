@@ -99,7 +99,7 @@ def figures_of(benchmark: str) -> tuple[re.Pattern[str], ...]:
 
 def _pattern_of(text: ast.JoinedStr) -> str:
     values = (part.value if isinstance(part, ast.Constant) else None for part in text.values)
-    return "".join(".*" if value is None else re.escape(str(value)) for value in values)
+    return "".join("(.*)" if value is None else re.escape(str(value)) for value in values)
 
 
 def modules_of(benchmark: str) -> Iterator[Path]:
@@ -118,6 +118,13 @@ def modules_of(benchmark: str) -> Iterator[Path]:
 
 
 def has_figure(benchmark: str, figure: str) -> bool:
-    """Return whether a benchmark may give a figure of this name; * stands in for any word."""
-    example = figure.replace("*", "1")
-    return any(pattern.fullmatch(example) for pattern in figures_of(benchmark))
+    """Return whether a benchmark may give a figure of this name.
+
+    What it puts into a name is written in its modules as well, unless the page has a * there.
+    """
+    found = (pattern.fullmatch(figure) for pattern in figures_of(benchmark))
+    return any(match and all(_may_be_put(benchmark, part) for part in match.groups()) for match in found)
+
+
+def _may_be_put(benchmark: str, part: str) -> bool:
+    return not part or "*" in part or has_figure(benchmark, part)

@@ -136,6 +136,7 @@ def test_a_benchmark_that_is_named_has_the_figure(row):
 def test_figures_that_do_not_exist_are_noticed():
     assert has_figure("kmon", "fig4_k*_kept")
     assert not has_figure("kmon", "fig4_k*_keeps")
+    assert not has_figure("kmon", "fig21_worst_memory")
     assert not has_figure("no_such_benchmark", "fig4_k*_kept")
 
 
