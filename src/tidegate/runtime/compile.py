@@ -25,7 +25,7 @@ from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import SubplanTable, share_subplans
-from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
+from tidegate.optimizer.shed_results import can_shed, can_shed_comparisons, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
@@ -183,7 +183,8 @@ def compile_job(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
     job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
-    return replace(job, limits=program.catalog.limits)
+    sheds = any(can_shed_comparisons(c.optimized) for c in compiled)
+    return replace(job, limits=program.catalog.limits, sheds=sheds)
 
 
 @deep_recursion()
