@@ -45,10 +45,11 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
 def analyze_program(program: Program, measure: Measure) -> str:
     """Run a program, and show its plans with the figures of the run."""
     from tidegate.runtime.explain import explain_compiled
+    from tidegate.runtime.shedding import describe_overall_shedding
 
     progress = measure(program)
     plans = explain_compiled(*compile_queries(program), figures=progress.operators)
-    return f"{plans}\n\nrun\n  {_describe_run(progress)}"
+    return "\n  ".join([f"{plans}\n\nrun", _describe_run(progress), *describe_overall_shedding(progress.control)])
 
 
 def explain_program_cost(program: Program, runs: Iterable[Progress] = ()) -> str:
