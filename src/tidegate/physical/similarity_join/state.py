@@ -23,6 +23,7 @@ from tidegate.physical.similarity_join.coding import SimilarityCoding
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.kernels.slots import Slot
+from tidegate.physical.similarity_join.key_coding import EqualKeyCoding
 from tidegate.physical.similarity_join.utility_classes import UtilityClasses
 from tidegate.schema import Schema
 
@@ -37,7 +38,7 @@ class SimilarityJoinLayout(NamedTuple):
     """Parameters of a similarity join that determine the form of its state."""
 
     schemas: tuple[Schema, Schema]
-    coding: SimilarityCoding
+    coding: SimilarityCoding | EqualKeyCoding
     kinds: UtilityClasses | None
     settings: SimilarityJoinSettings
 
