@@ -26,6 +26,7 @@ from benchmarks.support import shedding_utility as second
 from benchmarks.support.report import Report, main, say
 from benchmarks.support.shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, printed, recovery
 from benchmarks.support.shedding_keys import measure_keys
+from benchmarks.support.shedding_peak import measure_peak
 from benchmarks.support.shedding_pictures import publish
 from benchmarks.support.shedding_spark import spark_burst
 
@@ -42,6 +43,9 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
     figures["algorithm5_optimal_cases"] = optimal_cases(scale.cases)
     right_keys, keyed = measure_keys(scale.seconds, scale.seeds, (0.05,) if quick else (0.02, 0.05, 0.1))
     right, figures = right and right_keys, figures | keyed
+    figures |= measure_peak(
+        90 if quick else 160, (0.01, 0.05) if quick else (0.01, 0.02, 0.05), (0.05,) if quick else (0.05, 1.0)
+    )
     best, gains, drawn = _pictures(sizes)
     figures |= drawn
     six, eight = shares[LATE, 0.6, 0.05], shares[LATE, 0.8, 0.05]

@@ -27,7 +27,9 @@ from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE
 from tidegate.physical.join.operator import JoinOperator
 from tidegate.physical.similarity_join import key_coding
+from tidegate.physical.similarity_join.control import SimilarityJoinRecord, TallyCounts
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
+from tidegate.physical.similarity_join.slot_width import change_lags
 from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
@@ -240,8 +242,8 @@ class Ran:
         return Counter(row for step in self.steps for output in step for row in rows_of(output))
 
 
-def run(case: Case, *, restarts=False, twice=False) -> Ran:
-    """All steps in all buckets, checking what each of them promises."""
+def run(case: Case, *, restarts=False, twice=False, widths: Random | None = None) -> Ran:
+    """All steps in all buckets, checking what each of them promises; with `widths`, slots have any width."""
     operators = [case.operator.for_bucket(bucket, case.buckets) for bucket in range(case.buckets)]
     states, record, ran = [NO_STATE] * case.buckets, None, Ran([], Counter(), [], [])
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
@@ -264,8 +266,16 @@ def run(case: Case, *, restarts=False, twice=False) -> Ran:
         ran.steps.append(outputs)
         ran.reports.append(reports)
         record = recorded(case.operator.decide(record, reports, 0.1))
+        if widths is not None and record is not None:
+            record = recorded(with_halvings(record, widths.choice([0, 1, 2])))
         ran.records.append(record)
     return ran
+
+
+def with_halvings(record: SimilarityJoinRecord, halvings: int) -> SimilarityJoinRecord:
+    before = record.directive
+    tally = change_lags(before.tally.restore(), halvings - before.halvings)
+    return replace(record, directive=replace(before, tally=TallyCounts.of(tally), halvings=halvings))
 
 
 def plain(case: Case):
@@ -362,6 +372,22 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
             assert report.budget == budget / case.buckets
 
 
+@pytest.mark.parametrize("measure", [Measure.OVERLAP, Measure.DISTANCE, None, "keys"])
+@settings(max_examples=examples(15), deadline=None)
+@given(seed=seeds)
+def test_the_width_of_slots_changes_neither_pairs_nor_what_is_kept(measure, seed):
+    for policy in (Policy.ON, Policy.DROP):
+        case = any_case_of(seed, measure, Shedding(policy, budget=10**9))
+        rows, dead = plain(case)
+        for restarts in (False, True):
+            ran = run(case, restarts=restarts, twice=True, widths=Random(seed))
+            assert (ran.rows, ran.dead) == (rows, lettered(dead, case))
+        shed = run(
+            replace(case, operator=replace(case.operator, shedding=Shedding(policy, budget=10))), widths=Random(seed)
+        )
+        assert not shed.rows - rows
+
+
 @settings(max_examples=examples(25), deadline=None)
 @given(seed=seeds)
 def test_of_keys_only_pairs_with_equal_ones_are_compared_and_counted(seed):
@@ -380,6 +406,21 @@ def test_keys_with_equal_codes_need_not_be_equal(seed):
         return  # the code of a number is a bijection
     with patch.object(key_coding, "hash_columns", lambda columns: hash_columns(columns) % np.uint64(2)):
         assert run(case).rows == plain(case)[0]
+
+
+@pytest.mark.parametrize("type_", [Type.INT, Type.DOUBLE, Type.STRING])
+@pytest.mark.parametrize("names", [["x"], ["x", "n"]])
+def test_null_equals_nothing_and_nan_itself(type_, names):
+    left, right = schema_of("l", type_), schema_of("r", type_)
+    keys = tuple(f"l.{name}" for name in names), tuple(f"r.{name}" for name in names)
+    known = {Type.INT: [3], Type.DOUBLE: [math.nan, 0.0, -0.0], Type.STRING: ["a"]}[type_]
+    rows = [(0, 9, {"x": x, "n": n}) for x, n in [(None, 1), (known[0], None), (None, None), *((x, 1) for x in known)]]
+    batch = [batch_of([(a, b, {f.name: row.get(f.name[2:]) for f in s}) for a, b, row in rows], s) for s in (left, right)]
+    operator = SimilarityJoinOperator(left, right, None, TRUE, Shedding(Policy.ON, budget=100), WIDTH, keys)
+    case = Case(operator, JoinOperator(left, right, *keys, TRUE), [batch], [(9, 9)], 2)
+    found = run(case).rows
+    assert found == plain(case)[0]
+    assert found.total() == (5 if type_ is Type.DOUBLE else 1) + 3 * (len(names) == 1)
 
 
 def _codes(case: Case, batch, side: int):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tidegate.algebra.similarity_join import SECOND, Shedding
+from tidegate.algebra.similarity_join import SECOND, Policy, Shedding
 from tidegate.physical.common.control import ControlRecord, Directive, Report, ShedWork
 from tidegate.physical.shedding.kernels.evidence import Tally
 from tidegate.physical.shedding.pace import FADING, StepPace
@@ -18,6 +18,7 @@ from tidegate.physical.shedding.report import record_shedding
 from tidegate.physical.similarity_join.kernels.conditions import SameKey
 from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult
+from tidegate.physical.similarity_join.slot_width import SETTLED_STEPS, change_lags, choose_halvings
 
 _COSTS = {Method.FILTERED: 1e-8, Method.INDEXED: 1e-8, Method.NESTED: 3e-7}
 """Assumed seconds per unit of comparing, before any measurement. NESTED evaluates a predicate."""
@@ -57,6 +58,8 @@ class SimilarityJoinDirective(Directive):
     pace: StepPace
     volumes: tuple[float, ...] = ()
     """Comparisons that were to make, decayed, by bucket; only if buckets have keys of their own."""
+    halvings: int = 0
+    """How often the original width of slots is halved; the tally is by lags of that width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class SimilarityJoinRecord(ControlRecord):
 
     directive: SimilarityJoinDirective
     step: int
+    changed: int = 0
+    """Step after which the width of slots has changed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,11 @@ class SheddingParameters:
 def tally_of(directive: SimilarityJoinDirective | None, settings: SimilarityJoinSettings) -> Tally:
     """Return the tally of a directive; an empty one before the first decision."""
     return directive.tally.restore() if directive else Tally.empty(settings.reach, settings.kinds)
+
+
+def halvings_of(directive: SimilarityJoinDirective | None) -> int:
+    """Return how often the original width of slots is halved."""
+    return directive.halvings if directive else 0
 
 
 def budget_of(
@@ -167,14 +177,23 @@ def decide(
     directive = record.directive if record else None
     budget = float(sum(report.budget for report in reports))
     policy, before = choice.shedding.policy.value, record.shed[0] if record else None
+    tally, work = _learn_from_reports(choice.settings, directive, reports), _shed_work(choice, reports)
+    changed, halvings = record.changed if record else 0, halvings_of(directive)
+    if work.comparisons < work.volume and choice.shedding.policy is Policy.ON and step >= changed + SETTLED_STEPS:
+        width = choice.settings.with_halvings(halvings).width
+        halvings = choose_halvings(tally, halvings, width)
+    if halvings != halvings_of(directive):
+        tally, changed = change_lags(tally, halvings - halvings_of(directive)), step
     return SimilarityJoinRecord(
         directive=SimilarityJoinDirective(
-            TallyCounts.of(_learn_from_reports(choice.settings, directive, reports)),
+            TallyCounts.of(tally),
             _update_pace(choice, directive, reports, seconds),
             _update_volumes(choice, directive, reports),
+            halvings,
         ),
         step=step,
-        shed=(record_shedding(choice.join, policy, _shed_work(choice, reports), budget, step, before),),
+        changed=changed,
+        shed=(record_shedding(choice.join, policy, work, budget, step, before),),
     )
 
 

@@ -119,10 +119,10 @@ class SimilarityJoinOperator:
         return record if self._is_exact else control.decide(self._shedding_parameters, record, reports, seconds)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
-        return SimilarityJoinState.load(_layout_of(self), state).without_side(which).save(state)
+        return SimilarityJoinState.load(self._layout, state).without_side(which).save(state)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory, rows = SimilarityJoinState.load(_layout_of(self), state), len(inputs[0]) + len(inputs[1])
+        memory, rows = SimilarityJoinState.load(self._layout, state), len(inputs[0]) + len(inputs[1])
         came = self._prepare_new(memory, 0, inputs[0]), self._prepare_new(memory, 1, inputs[1])
         tally = control.tally_of(self.directive, memory.layout.settings)
         budget = None
@@ -152,13 +152,17 @@ class SimilarityJoinOperator:
         return Step(after.save(state), output, min(watermarks), pairing.dead_letters(), report)
 
     @property
+    def _layout(self) -> SimilarityJoinLayout:
+        return _layout_of(self, control.halvings_of(self.directive))
+
+    @property
     def _is_exact(self) -> bool:
         return self.shedding.policy is Policy.OFF
 
     @property
     def _shedding_parameters(self) -> SheddingParameters:
         condition = join_condition_text(self.left, self.right, self.similarity, self._pair_condition)
-        return SheddingParameters(condition or "all pairs", self.shedding, _layout_of(self).settings)
+        return SheddingParameters(condition or "all pairs", self.shedding, _layout_of(self, 0).settings)
 
     @property
     def _pair_condition(self) -> Expression:
@@ -228,7 +232,7 @@ def _estimate_full_volume(memory: SimilarityJoinState, work: NeededComparisons) 
 
 
 @lru_cache(maxsize=256)
-def _layout_of(join: SimilarityJoinOperator) -> SimilarityJoinLayout:
+def _layout_of(join: SimilarityJoinOperator, halvings: int) -> SimilarityJoinLayout:
     coding = EqualKeyCoding(join.keys) if join.is_keyed else coding_of(join.similarity, join.left, join.right)
     is_exact = join.shedding.policy is Policy.OFF
     kinds = None if is_exact else utility_classes_of(join.shedding.utility, join.left, join.right)
@@ -236,4 +240,4 @@ def _layout_of(join: SimilarityJoinOperator) -> SimilarityJoinLayout:
     settings = SimilarityJoinSettings(
         coding.condition, join.width, REACH, coding.method, utilities=utilities, seed=join.bucket
     )
-    return SimilarityJoinLayout((join.left, join.right), coding, kinds, settings)
+    return SimilarityJoinLayout((join.left, join.right), coding, kinds, settings.with_halvings(halvings))

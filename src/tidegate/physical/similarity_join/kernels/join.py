@@ -84,7 +84,7 @@ class SheddingJoin:
         settings, work = self.settings, self.needed_comparisons(arrivals, own=own, tally=tally)
         lag = np.array([cell.lag for cell in work.cells], np.int64)
         value = self._cell_values(work.cells, work.estimate)
-        explore = settings.explore_at_first if self.batch < settings.reach else settings.explore
+        explore = settings.explore_at_first if self.batch < settings.first_batches else settings.explore
         planned = divide_budget(value, work.volume * work.cost, lag, np.inf if budget is None else budget, explore)
         made = dict(zip(work.cells, planned.total.tolist(), strict=True))
         rank = {work.cells[cell]: place for place, cell in enumerate(best_first(value, lag).tolist())}
