@@ -1,4 +1,4 @@
-"""Distributed tracking, stabbing and scanning against brute force: the same queries, elements and totals."""
+"""Distributed tracking, stabbing, R-trees and scanning against brute force: the same queries, elements and totals."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from reference.ranges import Query
 from strategies.ranges import THRESHOLDS, World, dense, histories, ranges_of, through, worlds
 
 from benchmarks.baselines import tracking_level
+from benchmarks.baselines.rtree import RTreeTracker
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
@@ -18,7 +19,7 @@ from benchmarks.baselines.tracking_heaps import DUE, NEVER, heaps_of
 from benchmarks.baselines.tracking_trees import Members, canonical, planted
 from tidegate.physical.subscriptions.kernels.boxes import places
 
-LEVELS = {"tracking": DistributedTracker, "stabbing": StabbingTracker}
+LEVELS = {"tracking": DistributedTracker, "stabbing": StabbingTracker, "rtree": RTreeTracker}
 METHODS = [*LEVELS, "scan"]
 
 smallest = st.sampled_from([1, 2, 5, 64])
