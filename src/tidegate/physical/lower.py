@@ -39,6 +39,7 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.subscription_tables import reads_table
 from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
@@ -153,7 +154,8 @@ def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
     admit = AdmitOperator(rows, plan.waiting.name, plan.keys[1], plan.subscribed)
     weighed = Apply(weigh, (lower(plan.elements, emit=Emit.SETTLED),))
     admitted = Apply(admit, (lower(plan.subscriptions, emit=Emit.SETTLED),))
-    return Apply(SubscriptionsOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
+    parameters = elements, rows, plan.keys, plan.waiting, plan.subscribed, reads_table(plan.subscriptions)
+    return Apply(SubscriptionsOperator(*parameters), (weighed, admitted))
 
 
 def _lower_sample(plan: Sample, emit: Emit) -> PhysicalPlan:

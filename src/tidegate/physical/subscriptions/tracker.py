@@ -131,6 +131,13 @@ def cache_tracker(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None
     _TRACKERS.put(chunk, following)
 
 
+def move_tracker(chunk: pa.RecordBatch, to: pa.RecordBatch) -> None:
+    """Move the tracker in the state cache, if there is one, to a chunk of a new state."""
+    tracker = _TRACKERS.take(chunk)
+    if tracker is not None:
+        _TRACKERS.put(to, tracker)
+
+
 def restore_tracker(
     kind: TrackerKind, chunk: pa.RecordBatch | None, chunks: Chunks, figures: Mapping[str, int]
 ) -> SubscriptionTracker:
