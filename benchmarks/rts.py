@@ -3,7 +3,8 @@
 All methods in one run, on one core, kernels alone, answers compared (query, element and total): the scan, the
 interval tree (in two dimensions the segment-interval tree and the R-tree), the paper's distributed tracking, and
 our batch method with batches of 10,000. `out/rts` gets the table, and pictures in the shape of the paper's Figures
-3 to 8. Then our method on Spark.
+3 to 8. Then ranges in a plane with keys, a thousand alerts as statements of one text compared with ten of them, and
+our method on Spark.
 
 A ratio `…_vs_…` compares the time for taking in elements, on average over a whole life; `…_total_vs_…` the
 time for everything, with building, registrations and terminations. What is smaller than in the paper is said
@@ -15,8 +16,10 @@ from __future__ import annotations
 from benchmarks.support.report import Report, main, say
 from benchmarks.support.rts_bench import FULL, MILLION, PAPER, QUICK, Bench
 from benchmarks.support.rts_figures import draw_figures
+from benchmarks.support.rts_keyed import measure_keyed
 from benchmarks.support.rts_pictures import HEAD, Outcome, write_table
 from benchmarks.support.rts_setups import Setup, world
+from benchmarks.support.rts_shared import measure_shared
 from benchmarks.support.rts_spark import spark_figures
 from tidegate.physical.subscriptions.kernels.batch import BatchTracker
 
@@ -45,8 +48,11 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
     write_table(bench.outcomes.values(), notes)
     say(f"{notes}\n{bench.compared:,} answers of other methods were compared with ours")
     figures |= {name: cost for outcome in bench.outcomes.values() for name, cost in costs(outcome).items()}
+    keyed, keyed_right = measure_keyed(quick=quick)
+    shared, shared_figures, same = measure_shared(quick=quick)
     on_spark, right = spark_figures(quick=quick)
-    return Report("rts", bench.equal and right, ratios, {**figures, **on_spark})
+    equal = bench.equal and keyed_right and same and right
+    return Report("rts", equal, ratios | shared, {**figures, **keyed, **shared_figures, **on_spark})
 
 
 def measure_paper() -> Report:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tidegate.algebra.adaptable import granule_chain
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
@@ -111,6 +111,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return _lower_threshold_join(plan)
         case TotalThreshold():
             return _lower_total_threshold(plan)
+        case GroupedTotals():
+            return _lower_grouped_totals(plan)
         case RangeThreshold():
             return _lower_subscriptions(plan)
         case _:
@@ -138,6 +140,15 @@ def _lower_total_threshold(plan: TotalThreshold) -> PhysicalPlan:
     schema, waiting = plan.source.schema, plan.waiting
     weighed = Apply(WeighOperator(schema, waiting, plan.keys), (lower(plan.source, emit=Emit.SETTLED),))
     return Apply(TotalThresholdOperator(schema, plan.keys, waiting, plan.threshold), (weighed,))
+
+
+def _lower_grouped_totals(plan: GroupedTotals) -> PhysicalPlan:
+    from tidegate.physical.subscriptions.checks import WeighForGroupOperator
+    from tidegate.physical.subscriptions.grouped_operator import GroupedTotalsOperator
+
+    parameters = plan.source.schema, plan.keys, plan.waiting, plan.values, plan.group
+    weighed = Apply(WeighForGroupOperator(*parameters), (lower(plan.source, emit=Emit.SETTLED),))
+    return Apply(GroupedTotalsOperator(*parameters), (weighed,))
 
 
 def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
