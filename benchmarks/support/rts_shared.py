@@ -20,7 +20,6 @@ from tidegate.runtime.embedded.runner import EmbeddedRun
 
 SYMBOLS = 100
 BEGIN = 1_767_225_600_000_000
-ROWS_PER_STEP = 50_000
 STREAM = """CREATE STREAM trade (symbol STRING, price DOUBLE, shares INT, at TIMESTAMP)
   FROM '{file}' TIMESTAMP BY at;
 """
@@ -87,7 +86,5 @@ def run_alerts(file: Path, count: int, rows: int) -> SharedCosts:
     job = compile_job(bind(text), buckets=1, sinks={})
     compiled = time.process_time()
     alarms: Counter[str] = Counter()
-    EmbeddedRun(
-        job, on_rows=lambda name, found: alarms.update({name: found.num_rows}), once=True, rows_per_step=ROWS_PER_STEP
-    ).wait()
+    EmbeddedRun(job, on_rows=lambda name, found: alarms.update({name: found.num_rows}), once=True).wait()
     return SharedCosts(compiled - began, time.process_time() - compiled, alarms)

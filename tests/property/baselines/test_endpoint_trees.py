@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference.ranges import Query
 from strategies.ranges import THRESHOLDS, World, dense, histories, ranges_of, through, worlds
 
-from benchmarks.baselines import tracking_level
+from benchmarks.baselines import rtree, tracking_level
 from benchmarks.baselines.rtree import RTreeTracker
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
@@ -50,6 +50,7 @@ def test_queries_mature_as_defined_whatever_happens_between(method, often, histo
         if not often:
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
+            patch.setattr(rtree, "FAN", 2)
         world, steps = history
         compare(method, world, steps, smallest)
 
@@ -62,6 +63,7 @@ def test_queries_mature_as_defined_when_much_happens(method, often, world, seed,
         if not often:
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
+            patch.setattr(rtree, "FAN", 2)
         compare(method, world, dense(world, seed), smallest)
 
 
