@@ -39,13 +39,13 @@ class SharedCosts:
 
 def measure_shared(*, quick: bool) -> tuple[dict[str, float], dict[str, float], bool]:
     """Return the ratio, figures, and whether an alert has as many alarms among a thousand as among ten."""
-    rows = 200_000 if quick else 1_000_000
+    rows = 500_000 if quick else 1_000_000
     folder = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
     try:
         file = folder / "trade.csv"
         write_trades(file, rows)
         run_alerts(file, 10, rows)  # compiles the kernels
-        few, many = run_alerts(file, 10, rows), run_alerts(file, 1_000, rows)
+        few, many = (min((run_alerts(file, n, rows) for _ in range(2)), key=_running) for n in (10, 1_000))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for count, costs in ((10, few), (1_000, many)):
@@ -58,6 +58,10 @@ def measure_shared(*, quick: bool) -> tuple[dict[str, float], dict[str, float], 
     }
     right = bool(few.alarms) and all(many.alarms[name] == alarms for name, alarms in few.alarms.items())
     return {"shared_1000_vs_10": many.running / few.running}, figures, right
+
+
+def _running(costs: SharedCosts) -> float:
+    return costs.running
 
 
 def write_trades(file: Path, rows: int) -> None:
