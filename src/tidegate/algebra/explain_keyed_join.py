@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, TotalThreshold
 from tidegate.algebra.constraints import ConstraintUse, Reach
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.explain import column_text, duration_text, edge_text
@@ -107,7 +107,7 @@ def _inputs_adding_results(plan: Plan) -> Iterator[tuple[str, Plan]]:
             yield "a window of rows", source
         case Changes(source=source):
             yield "a stream of changes", source
-        case TotalThreshold() | RangeThreshold():
+        case TotalThreshold() | GroupedTotals() | RangeThreshold():
             yield from (("a total", each) for each in inputs(plan))
 
 

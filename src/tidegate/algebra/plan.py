@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.constraints import Constraint
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.similarity_join import SimilarityJoin
@@ -401,6 +401,7 @@ Plan = (
     | Distinct
     | ThresholdJoin
     | TotalThreshold
+    | GroupedTotals
     | RangeThreshold
     | KeyedJoin
     | SimilarityJoin

@@ -24,6 +24,7 @@ from tidegate.optimizer.semi_joins import SEMI_JOIN_RULES
 from tidegate.optimizer.similarity_join import find_similarity_joins
 from tidegate.optimizer.simplify import SIMPLIFYING_RULES
 from tidegate.optimizer.threshold_alert import THRESHOLD_RULES
+from tidegate.optimizer.total_grouping import GROUPING_LAW, group_totals
 from tidegate.optimizer.windows import WINDOW_RULES, extend_whole_elements
 
 RULES: tuple[Rule, ...] = (
@@ -96,7 +97,8 @@ def rules_of_choice(grouping: GroupPosition, settings: ConstraintSettings) -> tu
 
 
 LAWS = {rule.name: rule.law for phase in (*phases(), (group_below_join_on_key,)) for rule in phase}
-"""The law of each rule, by name."""
+LAWS[group_totals.__name__] = GROUPING_LAW
+"""The law of each rule, by name; one of them is about the plans of several queries."""
 
 
 def optimize(

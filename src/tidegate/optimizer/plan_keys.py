@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from tidegate.algebra.adaptable import is_adaptable
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -97,6 +97,9 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
             )
         case TotalThreshold(keys=keys, waiting=waiting, threshold=threshold):
             return ("total threshold", tuple(at[k] for k in keys), _completion_by_position(waiting, at), threshold)
+        case GroupedTotals(keys=keys, waiting=waiting, values=values, group=group):
+            compared = tuple(at[v] for v in values)
+            return "totals", tuple(at[k] for k in keys), _completion_by_position(waiting, at), compared, group
         case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
             meeting = tuple(tuple(at[k] for k in each) for each in keys)
             return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tidegate.algebra.adaptable import granule_chain
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
 from tidegate.algebra.keyed_join import KeyedJoin
@@ -39,6 +39,7 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.similarity_join import SimilarityJoin
+from tidegate.algebra.subscription_tables import reads_table
 from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
@@ -110,6 +111,8 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
             return _lower_threshold_join(plan)
         case TotalThreshold():
             return _lower_total_threshold(plan)
+        case GroupedTotals():
+            return _lower_grouped_totals(plan)
         case RangeThreshold():
             return _lower_subscriptions(plan)
         case _:
@@ -139,6 +142,15 @@ def _lower_total_threshold(plan: TotalThreshold) -> PhysicalPlan:
     return Apply(TotalThresholdOperator(schema, plan.keys, waiting, plan.threshold), (weighed,))
 
 
+def _lower_grouped_totals(plan: GroupedTotals) -> PhysicalPlan:
+    from tidegate.physical.subscriptions.checks import WeighForGroupOperator
+    from tidegate.physical.subscriptions.grouped_operator import GroupedTotalsOperator
+
+    parameters = plan.source.schema, plan.keys, plan.waiting, plan.values, plan.group
+    weighed = Apply(WeighForGroupOperator(*parameters), (lower(plan.source, emit=Emit.SETTLED),))
+    return Apply(GroupedTotalsOperator(*parameters), (weighed,))
+
+
 def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
     """Lower alerts with subscriptions; check rows before they travel.
 
@@ -153,7 +165,8 @@ def _lower_subscriptions(plan: RangeThreshold) -> PhysicalPlan:
     admit = AdmitOperator(rows, plan.waiting.name, plan.keys[1], plan.subscribed)
     weighed = Apply(weigh, (lower(plan.elements, emit=Emit.SETTLED),))
     admitted = Apply(admit, (lower(plan.subscriptions, emit=Emit.SETTLED),))
-    return Apply(SubscriptionsOperator(elements, rows, plan.keys, plan.waiting, plan.subscribed), (weighed, admitted))
+    parameters = elements, rows, plan.keys, plan.waiting, plan.subscribed, reads_table(plan.subscriptions)
+    return Apply(SubscriptionsOperator(*parameters), (weighed, admitted))
 
 
 def _lower_sample(plan: Sample, emit: Emit) -> PhysicalPlan:

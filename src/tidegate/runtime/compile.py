@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tidegate.algebra.alert_operators import GroupedTotals
 from tidegate.algebra.constraints import ConstraintSettings
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_keyed_join import describe_join_graphs
 from tidegate.algebra.explain_similarity_join import describe_state_basis
 from tidegate.algebra.explain_threshold_alert import certificates
-from tidegate.algebra.plan import Plan
+from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.size_columns import same_windows
 from tidegate.algebra.user_functions import user_signatures
@@ -27,6 +28,7 @@ from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import SubplanTable, share_subplans
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
+from tidegate.optimizer.total_grouping import group_totals
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
@@ -58,9 +60,14 @@ class CompiledQuery:
 @deep_recursion()
 def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageGraph]:
     """Optimise the queries of a program, share common parts, and cut them into stages."""
-    grouped = group_alerts([q.plan for q in program.queries])
+    joined = group_alerts([q.plan for q in program.queries])
+    grouped = group_totals(joined)
     optimized = [
         optimize(plan, program.settings, query.shedding) for query, plan in zip(program.queries, grouped, strict=True)
+    ]
+    optimized = [
+        (plan, rules if own is given else (group_totals.__name__, *rules))
+        for (plan, rules), own, given in zip(optimized, grouped, joined, strict=True)
     ]
     _refuse_wrong_results(program, [plan for plan, _ in optimized])
     plans = share_subplans([plan for plan, _ in optimized])
@@ -227,6 +234,7 @@ def query_identity(compiled: CompiledQuery) -> str:
             *certificates(plan, limits=False),
             *describe_join_graphs(plan),
             *describe_state_basis(plan),
+            *(node.group.digest for node in walk(plan) if isinstance(node, GroupedTotals)),
             *early,
         ]
     )

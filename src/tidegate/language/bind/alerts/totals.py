@@ -22,7 +22,7 @@ from tidegate.language.syntax import CreateTotalAlert
 def bind_total(statement: CreateTotalAlert, around: BindContext) -> Plan:
     """Return the plan of an alert on a total, or of one for each subscription; its rows are alarms."""
     for source in statement.sources:
-        refuse_source(source, around, counts=True)
+        refuse_source(source, around, counts=True, tables=statement.subscribing is not None)
     _refuse_source_count(statement)
     counted = _require_total(statement)
     refuse_totals(statement.where, "WHERE")
