@@ -27,6 +27,7 @@ from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
+from tidegate.plans.query_plan import PlanStart
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.commands import (
     AboutRuns,
@@ -167,8 +168,7 @@ class Session(Registration):
         Times in results are timestamps in UTC, written as ISO 8601 in CSV and JSON lines. With `times`
         "micros" they are integers. The end of a validity that never ends is NULL.
         """
-        self._check_open()
-        program = bind(text, self.catalog, self._running_queries())
+        program = self.bind(text)
         # A derived stream runs only when a query reads it; an alert runs at once.
         asked = tuple(q for q in program.queries if q.is_derived or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
@@ -193,8 +193,26 @@ class Session(Registration):
         >>> print(session.ask("SHOW STREAMS"))
         reading  at BIGINT, value DOUBLE
         """
+        return self.answer(self.bind(text))
+
+    def bind(self, text: str) -> Program:
+        """Bind and check a text, without running it: see `tidegate.language.bind.program.bind`."""
         self._check_open()
-        return self.answer(bind(text, self.catalog, self._running_queries()))
+        return bind(text, self.catalog, self._running_queries())
+
+    @property
+    def plan(self) -> PlanStart:
+        """The beginnings of plans by hand: ``session.plan.scan("bid").window("10 minutes")…``.
+
+        Examples
+        --------
+        >>> session = Session(runtime="embedded")
+        >>> session.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
+        >>> session.plan.scan("reading").window("15 microseconds").aggregate(top="MAX(value)").columns
+        {'top': 'DOUBLE'}
+        """
+        self._check_open()
+        return PlanStart(self)
 
     def answer(self, program: Program) -> str:
         """Return the answers to the commands of a bound program; see `ask`."""
@@ -262,8 +280,7 @@ class Session(Registration):
 
         With `analyze`, run them over all available input, discard the results, and show what each operator did.
         """
-        self._check_open()
-        program = bind(text, self.catalog)
+        program = self.bind(text)
         return analyze_program(program, self.measure) if analyze else explain_program(program)
 
     def close(self) -> None:
