@@ -71,6 +71,7 @@ UNARY = {
         lambda p: p.limit(1, order_by="v DESC", per="k"),
         "SELECT * FROM ({}) ORDER BY v DESC LIMIT 1 PER k",
     ),
+    "coalesce": (lambda p: p.coalesce_time(), "SELECT COALESCE TIME * FROM ({})"),
     "istream": (lambda p: p.istream(), "ISTREAM({})"),
     "dstream": (lambda p: p.dstream(last=True), "SELECT * FROM DSTREAM(({}), LAST)"),
     "rstream": (lambda p: p.rstream(), "RSTREAM({})"),

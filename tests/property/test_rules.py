@@ -15,6 +15,7 @@ from reference.threshold_plans import as_joins
 from support.examples import examples
 
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
     AggregateCall,
     Change,
@@ -310,6 +311,19 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "merge_splits": lambda m: Split(Split(m.leaf(), m.draw(st.integers(1, 3))), m.draw(st.integers(1, 3))),
     "drop_inner_recut": lambda m: m.draw(st.sampled_from(RECUTS))(Coalesce(m.leaf(), 3), 2),
     "drop_coalesce_below_window": lambda m: m.window(Coalesce(m.leaf(), 4)),
+    "drop_recut_below_groups": lambda m: m.draw(
+        st.sampled_from(
+            [
+                m.group,
+                Distinct,
+                lambda below: m.limit(below, keys=True),
+                lambda below: Changes(below, m.draw(st.sampled_from(Change))),
+                lambda below: SetOperation(below, m.leaf(), m.draw(st.sampled_from(SetRule))),
+                m.semi,
+            ]
+        )
+    )(m.draw(st.sampled_from(RECUTS))(m.leaf(), 2)),
+    "drop_coalesce_of_groups": lambda m: Coalesce(m.filtered(Distinct(m.leaf())), WHOLE),
     "merge_granularities": lambda m: Granularity(Granularity(m.leaf(), 2), 4),
     "push_granularity_down": lambda m: Granularity(m.reducible(), m.draw(st.integers(2, 3))),
     "drop_distinct_of_unique": lambda m: Distinct(m.join(m.unique(), m.unique())),

@@ -37,6 +37,9 @@ Names = str | Iterable[str]
 JoinKind = Literal["inner", "left", "right", "full", "cross"]
 
 
+_COALESCE = "COALESCE TIME "
+
+
 class PlanOperators:
     """The operators of a plan. Each method returns another plan and leaves this one as it is."""
 
@@ -104,6 +107,13 @@ class PlanOperators:
         """
         keys = [write_expression(each) for each in _texts(partition_by)]
         return self.continue_with(with_window(self.query, write_window(range, slide, rows, keys, min)))
+
+    def coalesce_time(self) -> Self:
+        """Put equal rows that are adjacent in time together; which rows are valid at an instant stays the same."""
+        query = self.query
+        if isinstance(query, SelectClauses) and not query.quantifier.startswith(_COALESCE):
+            return self.continue_with(replace(query, quantifier=_COALESCE + query.quantifier))
+        return self.continue_with(replace(as_open(query), quantifier=_COALESCE))
 
     def granularity(self, size: str | None = None, *, coarsest: str | None = None, finest: str | None = None) -> Self:
         """Let time move in steps; with `coarsest` and `finest`, their size may change while the query runs."""

@@ -158,6 +158,18 @@ CASES = {
         ORDER BY price DESC NULLS FIRST, item LIMIT 3 WITH TIES OFFSET 1 PER item""",
     ),
     "limit without an order": (lambda p: bids(p).limit(3), "SELECT * FROM bid WINDOW(RANGE 10 MINUTES) LIMIT 3"),
+    "coalesce": (
+        lambda p: bids(p).select("item").coalesce_time(),
+        "SELECT COALESCE TIME item FROM bid [RANGE 10 MINUTES]",
+    ),
+    "coalesce of distinct rows": (
+        lambda p: bids(p).distinct().coalesce_time().coalesce_time(),
+        "SELECT COALESCE TIME DISTINCT * FROM bid [RANGE 10 MINUTES]",
+    ),
+    "coalesce of a union": (
+        lambda p: p.scan("offer").union_all(p.scan("offer")).coalesce_time(),
+        "SELECT COALESCE TIME * FROM (SELECT * FROM offer UNION ALL SELECT * FROM offer)",
+    ),
     "istream": (lambda p: p.scan("offer").istream(), "ISTREAM(SELECT * FROM offer)"),
     "dstream": (lambda p: bids(p).dstream(), "DSTREAM(SELECT * FROM bid WINDOW(RANGE 10 MINUTES))"),
     "dstream last": (lambda p: p.scan("offer").dstream(last=True), "SELECT * FROM DSTREAM(offer, LAST)"),

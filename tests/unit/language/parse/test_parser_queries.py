@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.written import SECOND, expression, select, shape, source
 
+from tidegate.errors import Span
 from tidegate.language import syntax
 from tidegate.language.parse.parser import parse
 
@@ -216,6 +217,22 @@ def test_new_words_are_still_good_names():
     words += " exists any some istream granularity partition coarsest finest valid idle show drop explain describe"
     names = [shape(item.expression) for item in select(f"SELECT {', '.join(words.split())} FROM s").items]
     assert names == words.split()
+
+
+def test_coalesce_time_is_a_clause_and_its_words_are_still_good_names():
+    assert select("SELECT COALESCE TIME a FROM s").coalesce == Span(7, 20)
+    assert select("SELECT coalesce\n time DISTINCT * FROM s").distinct
+    assert select("SELECT COALESCE TIME time FROM s").coalesce is not None
+    for text in (
+        "coalesce time",
+        "coalesce time, b",
+        "coalesce time /* a */ , b",
+        "coalesce(a, time)",
+        "coalesce AS time",
+    ):
+        found = select(f"SELECT {text} FROM s")
+        assert found.coalesce is None
+    assert shape(select("SELECT coalesce time FROM s").items[0].expression) == "coalesce"
 
 
 # ---- statements
