@@ -22,9 +22,11 @@ from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.limits import NO_LIMITS
 from tidegate.catalog.python_functions import Registration
+from tidegate.connectors.functions import NO_CONNECTORS, Connect, Connectors
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
+from tidegate.connectors.source import with_connector
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.plans.query_plan import PlanStart
@@ -106,6 +108,7 @@ class Session(Registration):
         self._spark = spark
         self._owns_spark = False
         self._sources: dict[str, Source] = {}
+        self.connectors: Connectors = NO_CONNECTORS
         self._folder = tempfile.mkdtemp(prefix="tidegate-")
         self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._numbers = itertools.count(1)
@@ -146,6 +149,24 @@ class Session(Registration):
         self._warn(warned, level=3)
         self._sources[name.lower()] = source
         self.catalog = self.catalog.with_stream(source.stream)
+
+    def connector(self, name: str, connect: Connect) -> None:
+        """Register a source function: ``SOURCE name('a', 'b')`` reads what ``connect("a", "b")`` returns.
+
+        It returns all rows, as an Arrow table or an iterable of Arrow tables, or an object with two methods, for rows
+        that become more: ``count_rows()`` says how many there are, and ``read_rows(begin, end)`` returns some of them
+        as an Arrow table. The same numbers always mean the same rows, also after a restart.
+
+        Examples
+        --------
+        >>> session = Session(runtime="embedded")
+        >>> session.connector("numbers", lambda most: pa.table({"n": range(int(most)), "at": range(int(most))}))
+        >>> session.sql("CREATE STREAM number (n INT, at BIGINT) SOURCE numbers('3') TIMESTAMP BY at")
+        >>> session.sql("SELECT n FROM number").finish()["n"].to_pylist()
+        [0, 1, 2]
+        """
+        self._check_open()
+        self.connectors = with_connector(self.connectors, name, connect)
 
     def sql(
         self,
@@ -263,7 +284,10 @@ class Session(Registration):
         # Check the query and its data before Spark is started.
         kept = Checkpoint(where)
         is_resumed = kept.identity() is not None and kept.last_record() is not None
-        job = compile_job(program, sinks=sinks, sources=self._sources_by_name(), live=not once, is_resumed=is_resumed)
+        sources, connectors = self._sources_by_name(), self.connectors
+        job = compile_job(
+            program, sinks=sinks, sources=sources, connectors=connectors, live=not once, is_resumed=is_resumed
+        )
         self._refuse_another_program(kept, job)
         warn(job.warnings)
         job = replace(job, times=times)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +40,14 @@ SESSION = Session(runtime="embedded")
 SESSION.sql(STREAMS)
 
 
+def combine(method: str, p: Any, q: Any) -> Any:
+    return getattr(p.select("k", "v"), method)(q.select("k", "v"))
+
+
+def join(how: Any, p: Any, q: Any) -> Any:
+    return p.alias("a").join(q.alias("b"), on="a.k = b.k", how=how).select("a.k", "b.v")
+
+
 @dataclass(frozen=True)
 class Pair:
     """A plan by hand with the columns k and v, and the SQL that has a subquery for each of its operators."""
@@ -53,7 +64,7 @@ def bare_scan(name: str) -> Pair:
     return Pair(SESSION.plan.scan(name), f"SELECT * FROM {name}")
 
 
-UNARY = {
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "where": (lambda p: p.where("v > 0", "k = 0 OR v = 1"), "SELECT * FROM ({}) WHERE v > 0 AND (k = 0 OR v = 1)"),
     "select": (lambda p: p.select("k", v="-v"), "SELECT k, -v AS v FROM ({})"),
     "distinct": (lambda p: p.select("k", "v").distinct(), "SELECT DISTINCT k, v FROM ({})"),
@@ -86,17 +97,17 @@ SETS = {
     "intersect": "INTERSECT",
     "intersect_all": "INTERSECT ALL",
 }
-BINARY = {
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     **{
         method: (
-            lambda p, q, method=method: getattr(p.select("k", "v"), method)(q.select("k", "v")),
+            partial(combine, method),
             f"(SELECT k, v FROM ({{}})) {word} (SELECT k, v FROM ({{}}))",
         )
         for method, word in SETS.items()
     },
     **{
         how: (
-            lambda p, q, how=how: p.alias("a").join(q.alias("b"), on="a.k = b.k", how=how).select("a.k", "b.v"),
+            partial(join, how),
             f"SELECT a.k, b.v FROM ({{}}) a {how} JOIN ({{}}) b ON a.k = b.k",
         )
         for how in ("inner", "left", "full")
@@ -117,9 +128,9 @@ def pairs(draw: DrawFn, *, most: int = 4) -> Pair:
     found = draw(st.sampled_from([scan, bare_scan]))(draw(st.sampled_from(["s", "i"])))
     for _ in range(draw(st.integers(1, most))):
         if most > 2 and draw(st.integers(0, 3)) == 0:
-            build, text = BINARY[draw(st.sampled_from(sorted(BINARY)))]
+            combined, text = BINARY[draw(st.sampled_from(sorted(BINARY)))]
             other = draw(pairs(most=2))
-            found = Pair(build(found.plan, other.plan), text.format(found.sql, other.sql))
+            found = Pair(combined(found.plan, other.plan), text.format(found.sql, other.sql))
         else:
             build, text = UNARY[draw(st.sampled_from(sorted(UNARY)))]
             found = Pair(build(found.plan), text.format(found.sql))

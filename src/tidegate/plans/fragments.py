@@ -19,7 +19,7 @@ def refuse(message: str, hint: str) -> QueryError:
 
 def write_name(name: str) -> Text:
     """Return a name, in quotes if SQL needs them."""
-    _refuse_other_types(name)
+    _check_text(name)
     if _is_plain_name(name):
         return (SqlFragment(name),)
     if not name or "\n" in name:
@@ -40,6 +40,7 @@ def _is_plain_name(name: str) -> bool:
 
 def write_expression(text: str) -> Text:
     """Return an expression."""
+    _check_text(text)
     match _parse_fragment("SELECT * FROM x WHERE ", text):
         case syntax.Select(sources=(_,), where=where, group_by=(), having=None, utility=None) if where is not None:
             _parse_fragment("SELECT * FROM x WHERE (", text, "\n)")  # it goes into parentheses
@@ -49,6 +50,7 @@ def write_expression(text: str) -> Text:
 
 def write_item(text: str) -> Text:
     """Return an item of SELECT: an expression with or without a name, or a star."""
+    _check_text(text)
     before, after = "SELECT ", "\nFROM x"
     match _parse_fragment(before, text, after):
         case syntax.ChangesOf(function=function):
@@ -68,14 +70,16 @@ def write_named(name: str, text: str) -> Text:
 
 def write_order(text: str) -> Text:
     """Return what rows are ordered by: an expression, then ASC or DESC, NULLS FIRST or NULLS LAST."""
+    _check_text(text)
     match _parse_fragment("SELECT * FROM x ORDER BY ", text, "\nLIMIT 1"):
         case syntax.OrderedQuery(query=syntax.Select(), order=(_,), limit=syntax.LimitClause(count=1, keys=())):
             return (SqlFragment(text),)
     raise _not_one("order", text, "write for example 'price DESC'; several of them as a list")
 
 
-def write_amount(text: str) -> Text:
+def write_amount(text: str | int) -> Text:
     """Return a span of time such as '10 minutes'."""
+    text = _check_text(text)
     match _parse_fragment("SELECT * FROM x WINDOW(RANGE ", text, "\n)"):
         case syntax.Select(
             sources=(syntax.StreamReference(window=syntax.WindowClause(slide=1, least=None), granularity=None),),
@@ -90,6 +94,7 @@ def write_amount(text: str) -> Text:
 
 def write_query(text: str) -> Text:
     """Return a query, as SQL has it."""
+    _check_text(text)
     match parse(text):
         case (syntax.QueryStatement(query=query),) if not isinstance(query, syntax.QueryWithOptions):
             _parse_fragment("SELECT * FROM (", text, "\n)")
@@ -99,7 +104,6 @@ def write_query(text: str) -> Text:
 
 def _parse_fragment(before: str, text: str, after: str = "") -> syntax.Query | None:
     """Parse a fragment within a query; errors have their place in the fragment."""
-    _refuse_other_types(text)
     try:
         return _query_of(f"{before}{text}{after}")
     except QueryError as error:
@@ -125,6 +129,7 @@ def _not_one(what: str, text: str, hint: str = "write one expression for each ar
     return QueryError(ARGUMENT, f"this is not {article} {what}", Span(0, len(text)), text=text, hint=hint)
 
 
-def _refuse_other_types(text: object) -> None:
+def _check_text(text: object) -> str:
     if not isinstance(text, str):
-        raise refuse(f"{text!r} is not a text", "write SQL as a text: 'price > 3'")
+        raise refuse(f"{text!r} is not a text", "write SQL as a text: 'price > 3', '10 minutes'")
+    return text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from tidegate.plans.fragments import refuse, write_amount
 from tidegate.plans.text import Text, join_texts
 
-Size = TypeVar("Size")
+Size = str | int
+Write = Callable[[Size], Text]
 
 _HINT = "write for example window('10 minutes', slide='1 minute') or window(rows=10, partition_by='item')"
 
@@ -24,8 +24,9 @@ def write_window(
     if (size is None) == (rows is None):
         raise refuse("a window is either by time or of rows", _HINT)
     partition: Text = ("PARTITION BY ", *join_texts(keys), " ") if keys else ()
-    if size is None:
+    if rows is not None:
         return (*partition, "ROWS ", *_write_size(rows, least, _write_count), *_write_slide(slide, _write_count))
+    assert size is not None
     if isinstance(size, str) and size.strip().lower() == "now":
         if keys or slide is not None or least is not None:
             raise refuse("the window 'now' takes no other arguments", _HINT)
@@ -43,7 +44,7 @@ def write_granularity(size: str | None, coarsest: str | None, finest: str | None
     raise refuse("a granularity has one size, or a coarsest and a finest one", hint)
 
 
-def _write_size(size: Size, least: Size | None, write: Callable[[Size], Text]) -> Text:
+def _write_size(size: Size, least: Size | None, write: Write) -> Text:
     if isinstance(size, str) and size.strip().lower() == "unbounded":
         if least is not None:
             raise refuse("an unbounded window has no smallest size", "remove `min`")
@@ -51,11 +52,11 @@ def _write_size(size: Size, least: Size | None, write: Callable[[Size], Text]) -
     return write(size) if least is None else ("MIN ", *write(least), ", MAX ", *write(size))
 
 
-def _write_slide(slide: Size | None, write: Callable[[Size], Text]) -> Text:
+def _write_slide(slide: Size | None, write: Write) -> Text:
     return () if slide is None else (" SLIDE ", *write(slide))
 
 
-def _write_count(rows: object) -> Text:
+def _write_count(rows: str | int) -> Text:
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
         raise refuse(f"{rows!r} is not a number of rows", "write a whole number, at least 1")
     return (str(rows),)

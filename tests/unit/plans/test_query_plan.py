@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -29,11 +32,15 @@ def plan(session):
     return session.plan
 
 
+def combine(method, plan):
+    return getattr(bids(plan).select("item"), method)(plan.scan("offer").select("item"))
+
+
 def bids(plan):
     return plan.scan("bid").window("10 minutes")
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "scan": (lambda p: p.scan("bid"), "SELECT * FROM bid"),
     "where": (
         lambda p: p.scan("bid").where("price > 3", "item = 1 OR item = 2"),
@@ -129,7 +136,7 @@ CASES = {
     ),
     **{
         method: (
-            lambda p, method=method: getattr(bids(p).select("item"), method)(p.scan("offer").select("item")),
+            partial(combine, method),
             f"SELECT item FROM bid WINDOW(RANGE 10 MINUTES) {word} SELECT item FROM offer",
         )
         for method, word in {
@@ -211,7 +218,7 @@ def test_a_plan_by_hand_is_that_of_the_sql_that_a_person_writes(session, name):
     assert optimize(by_hand.plan)[0] == optimize(expected.plan)[0]
 
 
-WRONG = {
+WRONG: dict[str, tuple[Callable[[Any], Any], str, Any, Any]] = {
     "unknown stream": (lambda p: p.scan("bidd").columns, "Q101", "bidd", "bidd"),
     "unknown column": (lambda p: p.scan("bid").where("1 < 2", "3 < pirce").columns, "Q102", "3 < pirce", "pirce"),
     "unknown alias": (lambda p: p.scan("bid").alias("b").select("c.item").columns, "Q101", "c.item", "c"),

@@ -256,10 +256,11 @@ def test_tables():
     assert (statement.is_table, statement.options) == (True, (("format", "csv"),))
 
 
-def test_a_source_function_is_the_scheme_of_a_location():
+def test_a_source_function_has_a_name_and_arguments():
     [statement] = parse("CREATE STREAM s (a INT) SOURCE connect('port34100', 'converter')")
     assert isinstance(statement, syntax.CreateSource)
-    assert statement.location == "connect://port34100/converter"
+    assert isinstance(statement.location, syntax.SourceCall)
+    assert (statement.location.name.text, statement.location.arguments) == ("connect", ("port34100", "converter"))
 
 
 def test_commands():
