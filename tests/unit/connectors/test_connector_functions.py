@@ -112,6 +112,7 @@ def test_rows_that_become_more_are_read_by_their_numbers():
     [first] = source.find_ranges(START, growing=True)
     assert first == SourceRange("", BEGIN, 5)
     assert rows(source, first, most=2) == [0, 1, 2, 3, 4]
+    assert [batch.num_rows for batch, _ in source.read_range(first, 2)] == [2, 2, 1]
     assert [(part.begin.offset, part.end) for part in source.split_range(first, 2)] == [(0, 3), (3, 5)]
     assert rows(source, *source.split_range(first, 3)) == [0, 1, 2, 3, 4]
     position = SourcePosition({"": PartProgress(Point(5), 5)})
