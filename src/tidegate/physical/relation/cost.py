@@ -63,7 +63,7 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
             return _estimate_edges("changes", operator, inputs, output, context)
         case TableChangesOperator():
             output = inputs[0].map(lambda each: filter_rows(each, context.selectivity(0.0)))
-            kept = keep_until(0.0, 0.0, TIMES + row_bytes(operator.schema), context)
+            kept = keep_valid(inputs[0], TIMES + row_bytes(operator.schema), context)
             return estimate_keeping("changes", inputs, output, context, [kept])
         case ChangelogOperator():
             output = inputs[0].map(lambda each: find_changes(each, 2.0 * context.selectivity(1.0)))
