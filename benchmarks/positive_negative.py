@@ -125,7 +125,7 @@ def make_report(
         figures[f"window_{key(name)}_kept"] = sum(size for _, size in samples) / len(samples)
     for name, found_delays in delays[100].items():
         figures[f"count_window_delay_{key(name)}_s"] = found_delays[0]
-    figures |= {f"{name}_ms": cost for name, cost in order_costs().items()}
+    figures |= order_costs()
     return Report("positive_negative", equal, ratios, figures)
 
 
