@@ -40,6 +40,7 @@ from tidegate.algebra.plan import (
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.subscription_tables import reads_table
+from tidegate.algebra.tables import is_made_of_tables
 from tidegate.algebra.threshold_alert import demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
@@ -206,8 +207,10 @@ def _lower_count_window(plan: CountWindow, emit: Emit) -> PhysicalPlan:
 
 def _lower_changes(plan: Changes) -> PhysicalPlan:
     from tidegate.physical.relation.changes import ChangesOperator
+    from tidegate.physical.relation.table_changes import TableChangesOperator
 
-    return Apply(ChangesOperator(plan.schema, plan.change), (lower(plan.source, emit=Emit.SETTLED),))
+    kind = TableChangesOperator if is_made_of_tables(plan.source) else ChangesOperator
+    return Apply(kind(plan.schema, plan.change), (lower(plan.source, emit=Emit.SETTLED),))
 
 
 def _lower_to_instants(source: Plan) -> PhysicalPlan:

@@ -17,6 +17,7 @@ from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.size_columns import same_windows
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
+from tidegate.connectors.functions import NO_CONNECTORS, Connectors
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
@@ -171,17 +172,21 @@ def compile_job(
     buckets: int = 1,
     sinks: Mapping[str, FileSink],
     sources: Mapping[str, Source] | None = None,
+    connectors: Connectors = NO_CONNECTORS,
     live: bool = False,
     is_resumed: bool = False,
 ) -> Job:
     """Compile a program to a job that can be started; open and check its sources.
 
-    `sources` has, by stream name, sources that need not be opened. A `live` run may wait for its first files. A run
-    with `is_resumed` continues from a checkpoint.
+    `sources` has, by stream name, sources that need not be opened; `connectors` are those that users registered.
+    A `live` run may wait for its first files. A run with `is_resumed` continues from a checkpoint.
     """
     compiled, graph = compile_queries(program)
     given = sources or {}
-    opened = {s: given.get(s) or open_source(source_stream_of(program.catalog, s)) for s in graph.streams}
+    catalog = program.catalog
+    opened = {
+        s: given.get(s) or open_source(source_stream_of(catalog, s), connectors=connectors) for s in graph.streams
+    }
     places = {s: check_start(source, live=live, is_resumed=is_resumed) for s, source in opened.items()}
     awaited = {s: place for s, place in places.items() if place is not None}
     identity = _identity(compiled, {s: source.stream for s, source in opened.items()})

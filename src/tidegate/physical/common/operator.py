@@ -70,6 +70,15 @@ class Forgetful(Protocol):
 
 
 @runtime_checkable
+class ComparesTables(Protocol):
+    """Operator over tables alone that compares their rows before and after they are read again."""
+
+    def read_again(self, state: Chunks, now: int) -> Chunks:
+        """Return the state for a step that brings all rows of the tables once more, at this instant."""
+        ...
+
+
+@runtime_checkable
 class HoldsElements(Protocol):
     """Operator whose state has nothing but whole elements of its inputs, and that reports results at once."""
 
