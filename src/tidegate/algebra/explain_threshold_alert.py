@@ -45,6 +45,8 @@ def member_name(join: ThresholdJoin, which: int) -> str:
 
 def nearness_text(alert: Alert, labels: list[str]) -> str:
     """Describe which members must be near each other in time, and how near."""
+    if len(alert.members) == 1:
+        return _representation_text(alert)
     if alert.step > 1:
         length, step = duration_text(alert.links[0].before), duration_text(alert.step)
         return f"all within one window of {length}, sliding by {step}"
@@ -52,6 +54,15 @@ def nearness_text(alert: Alert, labels: list[str]) -> str:
     if len(distances) == 1 and 2 * len(alert.links) == len(labels) * (len(labels) - 1):
         return f"every pair {distances.pop()}"
     return ", ".join(f"{labels[x.left]} and {labels[x.right]} {_distance_text(x)}" for x in alert.links)
+
+
+def _representation_text(alert: Alert) -> str:
+    if alert.representation is None:
+        return "each element is compared with the threshold"
+    if not any(isinstance(demand, Demand) for demand in alert.demands):
+        return "the function is computed for each element"
+    less, length = "less than " * alert.representation.strict, duration_text(alert.representation.window)
+    return f"the function is computed for elements that no others, {less}{length} apart, represent"
 
 
 def _distance_text(link: Link) -> str:

@@ -117,8 +117,9 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
 
 
 def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
-    """Lower an alert over joined streams; omit elements before they travel, as far as one batch allows."""
+    """Lower an alert over streams; omit elements before they travel, as far as one batch allows."""
     from tidegate.physical.threshold_alert.omission import OmitOperator
+    from tidegate.physical.threshold_alert.one_stream import OneStreamAlertOperator
     from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 
     sides = []
@@ -127,6 +128,8 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
         demands = demands_on(which, plan.alerts)
         sides.append(Apply(OmitOperator(source.schema, keys, demands), (below,)) if demands else below)
     schemas = tuple(source.schema for source in plan.inputs)
+    if len(plan.inputs) == 1:
+        return Apply(OneStreamAlertOperator(schemas[0], plan.keys[0], plan.alerts[0]), tuple(sides))
     return Apply(ThresholdAlertOperator(schemas, plan.keys, plan.alerts), tuple(sides))
 
 
