@@ -44,13 +44,14 @@ class OperatorFigures(NamedTuple):
 
     def plus(self, more: OperatorFigures) -> OperatorFigures:
         """Add the figures of another step or piece in the same bucket."""
+        has_omitted = self.omitted_of_inputs or more.omitted_of_inputs
         return OperatorFigures(
             self.rows_in + more.rows_in,
             self.rows_out + more.rows_out,
             self.omitted + more.omitted,
             self.seconds + more.seconds,
             max(self.watermark, more.watermark),
-            add_counts(self.omitted_of_inputs, more.omitted_of_inputs),
+            add_counts(self.omitted_of_inputs, more.omitted_of_inputs) if has_omitted else (),
         )
 
     def plus_bucket(self, more: OperatorFigures) -> OperatorFigures:
@@ -199,3 +200,5 @@ class Metadata:
     sources: pa.Table
     phases: pa.Table
     """Seconds of each phase of steps: in total, in the last step, and the quantiles of the last steps."""
+    omissions: pa.Table
+    """A row for each stream of which an alert may omit readings: how many it got, and how many it omitted."""

@@ -40,6 +40,7 @@ MORE_QUERIES = (
          FROM 'r.csv' TIMESTAMP BY at;
        CREATE ALERTS volume FROM a t, r r WHERE t.value BETWEEN r.low AND r.high MATCHING k
          WHEN TOTAL(t.number) >= r.most""",
+    "CREATE ALERT hot FROM a WITHIN 4 SECONDS MATCHING k WHEN exp(a.value) > 2",
 )
 
 
