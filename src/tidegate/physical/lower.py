@@ -11,6 +11,7 @@ from tidegate.algebra.adaptable import granule_chain
 from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
+from tidegate.algebra.extreme_demands import extreme_demand
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     WHOLE,
@@ -39,7 +40,7 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties import granule, have_common_validities, is_chronon, is_source
 from tidegate.algebra.similarity_join import SimilarityJoin
-from tidegate.algebra.threshold_alert import demands_on
+from tidegate.algebra.threshold_alert import Demand, KeepAll, demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
 from tidegate.physical.common.emit import Emit
@@ -89,7 +90,7 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
         case Union(inputs=inputs):
             return Apply(UnionOperator(plan.schema), tuple(lower(each, emit=emit) for each in inputs))
         case Aggregate(source=source, keys=keys, calls=calls):
-            return _lower_aggregate(source, keys, calls, emit)
+            return _lower_aggregate(source, keys, calls, emit, extreme_demand(plan) if plan.omits else None)
         case Distinct(source=source):
             return _lower_aggregate(source, source.schema.names, (), emit)
         case Join():
@@ -181,10 +182,21 @@ def _coalesce(below: PhysicalPlan, length: int) -> PhysicalPlan:
     return Apply(CoalesceOperator(below.schema, length), (below,))
 
 
-def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit) -> PhysicalPlan:
+def _lower_aggregate(
+    source: Plan,
+    keys: tuple[str, ...],
+    calls: tuple[AggregateCall, ...],
+    emit: Emit,
+    demand: Demand | KeepAll | None = None,
+) -> PhysicalPlan:
     from tidegate.physical.aggregate.operator import AggregateOperator
 
-    return Apply(AggregateOperator(source.schema, keys, calls, emit), (lower(source, emit=Emit.SETTLED),))
+    below = lower(source, emit=Emit.SETTLED)
+    if isinstance(demand, Demand):
+        from tidegate.physical.threshold_alert.omission import OmitOperator
+
+        below = Apply(OmitOperator(source.schema, keys, (demand,)), (below,))
+    return Apply(AggregateOperator(source.schema, keys, calls, emit), (below,))
 
 
 def _lower_count_window(plan: CountWindow, emit: Emit) -> PhysicalPlan:
