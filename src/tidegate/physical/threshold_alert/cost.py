@@ -67,7 +67,7 @@ def _estimate_alert(operator: ThresholdAlertOperator, inputs: Sequence[Flow], co
 
 def _estimate_one_stream_alert(operator: OneStreamAlertOperator, source: Flow, context: CostContext) -> CostEstimate:
     """Estimate an alert on one stream: elements wait for the watermark, and those that remain are compared."""
-    time = min(source.waiting_time + 2.0 * operator.wait, context.elapsed)
+    time = min(source.waiting_time + operator.memory, context.elapsed)
     rows = source.rate * time * context.share_kept()
     raised = filter_rows(Characteristics(1.0, 1.0), source.rate * context.selectivity(SHARE_OF_ALARMS))
     output = Flow(raised, raised, source.head, source.mark + operator.wait)

@@ -71,6 +71,16 @@ class OneStreamAlertOperator:
     def is_first(self) -> bool:
         return False
 
+    @property
+    def memory(self) -> int:
+        """For how long an element is kept after the watermark has passed it.
+
+        An element waits while the left end of a bracket may still get a right end. If it must be bracketed on both
+        sides, it may wait for one side after it is bracketed on the other, with a left end that is still older.
+        """
+        sides = 0 if self.demand is None else self.demand.above + self.demand.below
+        return sides * self.wait
+
     def describe(self) -> str:
         by = f" by {', '.join(self.keys)}" if self.keys else ""
         return f"threshold alert {self.alert.name}{by}"
@@ -84,9 +94,8 @@ class OneStreamAlertOperator:
         certain = self._certain_from(side)
         due = np.flatnonzero((certain > before) & (certain <= watermark))
         output, incidents, dead = self._raise_alarms(scene, due, certain[due])
-        # An element waits for its brackets on either side, and their left ends may be as long before it again.
-        horizon, until = watermark - 2 * self.wait, watermark - self.wait - self.pause
-        chunks = dict(scene.save(state, [horizon], {0: incidents}, {0: until}))
+        until = watermark - self.wait - self.pause
+        chunks = dict(scene.save(state, [watermark - self.memory], {0: incidents}, {0: until}))
         is_known = _WATERMARK in state and watermark == before
         chunks[_WATERMARK] = state[_WATERMARK] if is_known else _watermark_chunk(watermark)
         return Step(chunks, output, min(watermark - self.wait, FOREVER), dead, omitted=(side.omitted,))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.live import Row, SteppedSession
 
 from tidegate import Session
 from tidegate.algebra.threshold_alert import Alert, Demand, Representation
@@ -79,10 +80,13 @@ def test_alarms_of_an_incident_are_numbered_in_the_order_in_which_they_are_certa
 
 
 def test_elements_that_can_bracket_no_later_one_are_dropped():
-    first = operator().step(NO_STATE, [elements((5, 1.0), (6, 9.0))], [25])
-    assert first.state["side.0"].num_rows == 2
-    last = operator().step(first.state, [elements()], [FOREVER])
-    assert set(last.state) == {"watermark"}
+    rising, both = operator(), operator(below=True)
+    readings = elements((5, 1.0), (6, 9.0))
+    assert rising.step(NO_STATE, [readings], [15]).state["side.0"].num_rows == 2
+    assert rising.step(NO_STATE, [readings], [16]).state["side.0"].num_rows == 1
+    assert both.step(NO_STATE, [readings], [25]).state["side.0"].num_rows == 2
+    assert both.step(NO_STATE, [readings], [26]).state["side.0"].num_rows == 1
+    assert set(both.step(NO_STATE, [readings], [FOREVER]).state) == {"watermark"}
 
 
 def test_a_step_without_news_keeps_its_chunks():
@@ -175,6 +179,24 @@ def test_a_run_that_continues_raises_the_alarms_of_one_that_does_not(tmp_path: P
         running = session.sql(HOT, once=True)
         assert running is not None
         assert found == in_order(running.finish())
+
+
+def test_a_live_session_goes_on_where_it_stopped(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    results: dict[str, list[Row]] = {}
+    session = SteppedSession(tmp_path / "state", results)
+    session.execute(f"CREATE STREAM a (at BIGINT, v DOUBLE) FROM '{tmp_path}/in/*.csv' TIMESTAMP BY at")
+    session.execute("CREATE ALERT hot FROM a WITHIN 10 MICROSECONDS WHEN exp(v) > 3")
+    # 3 waits after 5, and lies between it and 4; 2 and 1.5 wait after it.
+    for number, rows in enumerate((["0,5", "2,3"], ["6,4", "8,2"], ["15,1.5", "40,0"])):
+        (tmp_path / f"in/{number}.csv").write_text("at,v\n" + "\n".join(rows) + "\n")
+        assert session.step()
+        session.abandon()
+        session = SteppedSession(tmp_path / "state", results)
+    found = [(start, values[-1]) for start, _, values in results["hot"]]
+    session.abandon()
+    assert [start for start, _ in found] == [0, 6, 8, 15]
+    assert [number for _, number in found] == [1, 2, 3, 4]
 
 
 @pytest.mark.spark
