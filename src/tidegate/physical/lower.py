@@ -11,6 +11,7 @@ from tidegate.algebra.adaptable import granule_chain
 from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
 from tidegate.algebra.equalities import equalities
+from tidegate.algebra.extreme_demands import extreme_demand
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     WHOLE,
@@ -41,7 +42,7 @@ from tidegate.algebra.properties import granule, have_common_validities, is_chro
 from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.subscription_tables import reads_table
 from tidegate.algebra.tables import is_made_of_tables
-from tidegate.algebra.threshold_alert import demands_on
+from tidegate.algebra.threshold_alert import Demand, KeepAll, demands_on
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
 from tidegate.physical.common.emit import Emit
@@ -91,7 +92,7 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
         case Union(inputs=inputs):
             return Apply(UnionOperator(plan.schema), tuple(lower(each, emit=emit) for each in inputs))
         case Aggregate(source=source, keys=keys, calls=calls):
-            return _lower_aggregate(source, keys, calls, emit)
+            return _lower_aggregate(source, keys, calls, emit, extreme_demand(plan) if plan.omits else None)
         case Distinct(source=source):
             return _lower_aggregate(source, source.schema.names, (), emit)
         case Join():
@@ -121,8 +122,9 @@ def lower(plan: Plan, *, emit: Emit = Emit.ENDED) -> PhysicalPlan:
 
 
 def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
-    """Lower an alert over joined streams; omit elements before they travel, as far as one batch allows."""
+    """Lower an alert over streams; omit elements before they travel, as far as one batch allows."""
     from tidegate.physical.threshold_alert.omission import OmitOperator
+    from tidegate.physical.threshold_alert.one_stream import OneStreamAlertOperator
     from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 
     sides = []
@@ -131,6 +133,8 @@ def _lower_threshold_join(plan: ThresholdJoin) -> PhysicalPlan:
         demands = demands_on(which, plan.alerts)
         sides.append(Apply(OmitOperator(source.schema, keys, demands), (below,)) if demands else below)
     schemas = tuple(source.schema for source in plan.inputs)
+    if len(plan.inputs) == 1:
+        return Apply(OneStreamAlertOperator(schemas[0], plan.keys[0], plan.alerts[0]), tuple(sides))
     return Apply(ThresholdAlertOperator(schemas, plan.keys, plan.alerts), tuple(sides))
 
 
@@ -192,10 +196,21 @@ def _coalesce(below: PhysicalPlan, length: int) -> PhysicalPlan:
     return Apply(CoalesceOperator(below.schema, length), (below,))
 
 
-def _lower_aggregate(source: Plan, keys: tuple[str, ...], calls: tuple[AggregateCall, ...], emit: Emit) -> PhysicalPlan:
+def _lower_aggregate(
+    source: Plan,
+    keys: tuple[str, ...],
+    calls: tuple[AggregateCall, ...],
+    emit: Emit,
+    demand: Demand | KeepAll | None = None,
+) -> PhysicalPlan:
     from tidegate.physical.aggregate.operator import AggregateOperator
 
-    return Apply(AggregateOperator(source.schema, keys, calls, emit), (lower(source, emit=Emit.SETTLED),))
+    below = lower(source, emit=Emit.SETTLED)
+    if isinstance(demand, Demand):
+        from tidegate.physical.threshold_alert.omission import OmitOperator
+
+        below = Apply(OmitOperator(source.schema, keys, (demand,)), (below,))
+    return Apply(AggregateOperator(source.schema, keys, calls, emit), (below,))
 
 
 def _lower_count_window(plan: CountWindow, emit: Emit) -> PhysicalPlan:

@@ -43,6 +43,7 @@ MORE_QUERIES = (
          WHEN TOTAL(t.number) >= r.most""",
     """CREATE ALERT low FROM a WITHIN 1 MINUTE WHERE value < 3 MATCHING k WHEN COUNT(*) >= 5;
        CREATE ALERT high FROM a WITHIN 1 MINUTE WHERE value > 7 MATCHING k WHEN COUNT(*) >= 9""",
+    "CREATE ALERT hot FROM a WITHIN 4 SECONDS MATCHING k WHEN exp(a.value) > 2",
 )
 
 
