@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import Relation, relations_of
@@ -18,6 +18,7 @@ from strategies.many_one_programs import LENGTHS, World, cuts_of, world_of
 from support.examples import examples
 from support.harness import OutputRow, rows_of
 
+from tidegate.algebra import refusals
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import walk
@@ -27,6 +28,7 @@ from tidegate.language.bind.program import bind
 from tidegate.optimizer import keyed_join
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.keyed_join.kernels import cold
+from tidegate.runtime import compile as compile_module
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
@@ -192,3 +194,43 @@ def test_rows_that_repeat_a_key_are_dead_letters_and_disturb_no_others(seed: int
     if "ROWS" not in world.query:  # in windows of rows, others stay longer if these rows are not there
         least = expected_of(world.keeping_keys, program)
         assert all(least[at] <= seen[at] for at in seen)
+
+
+# ---- windows without a bound
+
+
+@pytest.fixture
+def growing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would grow for ever is not refused: the streams of tests end."""
+    monkeypatch.setattr(compile_module, "refuse_growing_joins", lambda *_: None)
+    monkeypatch.setattr(refusals, "_may_be_keyed", lambda _: True)
+
+
+@pytest.mark.usefixtures("growing_allowed")
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.sampled_from([0, -1, -100, -100]), st.sampled_from(["declared"] * 3 + ["monitored"]))
+def test_without_bounds_on_windows_an_exact_join_means_the_same_whatever_the_rows_do(
+    seed: int, more: int, use: str
+) -> None:
+    random = Random(seed)
+    world = world_of(random, unbounded=random.choice([0.3, 1.0]))
+    program = program_of(random, world, use, "exact", more, share=0.8)
+    found = ran(random, world, program)
+    event(f"{use}: a keyed join: {found.is_many_one}; cold: {found.cold > 0}; results: {bool(found.rows)}")
+    assert not found.dead
+    assert snapshots(found.rows, instants(world)) == expected_of(world, program)
+
+
+@pytest.mark.usefixtures("growing_allowed")
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.sampled_from([0, -2, -100]))
+def test_without_bounds_on_windows_a_lean_join_has_no_result_too_many(seed: int, more: int) -> None:
+    random = Random(seed)
+    world = world_of(random, most=3, last=30, unbounded=random.choice([0.5, 1.0]))
+    program = program_of(random, world, "declared", "lean", more, share=0.8)
+    found = ran(random, world, program)
+    expected, seen = expected_of(world, program), snapshots(found.rows, instants(world))
+    event(f"constraints hold: {more == 0}; something is missing: {seen != expected}")
+    assert not found.dead
+    assert all(seen[at] <= expected[at] for at in expected)
+    assert more < 0 or seen == expected

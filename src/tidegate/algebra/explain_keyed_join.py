@@ -22,6 +22,7 @@ from tidegate.algebra.plan import (
     inputs,
     walk,
 )
+from tidegate.algebra.unbounded_inputs import unbounded_inputs
 
 _CLAIMS = {
     ConstraintKind.ARRIVING: "{child} arrives {reach} after {parent}",
@@ -151,6 +152,9 @@ def _mode_text(join: KeyedJoin) -> str:
         return f"mode {mode}: no constraint removes rows early"
     use = "declared or found" if join.settings.use is ConstraintUse.MONITORED else "declared"
     fate = "stay in cold storage until their window ends" if join.settings.exact else "are forgotten"
+    if join.settings.exact and (endless := unbounded_inputs(join)):
+        names = ", ".join(input_names(join)[each] for each in endless)
+        fate += f"; those of {names} for ever, so it grows"
     return f"mode {mode}: rows that a constraint ({use}) removes early {fate}"
 
 

@@ -22,8 +22,8 @@ from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
 from tidegate.physical.keyed_join.kernels.model import GONE, horizons_of
 from tidegate.physical.keyed_join.kernels.state_parts import FILTERS, filters_name, slice_name
 from tidegate.physical.keyed_join.layout import KeyedJoinLayout
-from tidegate.physical.keyed_join.losses import JoinSample
 from tidegate.physical.keyed_join.results import OpenResults
+from tidegate.physical.keyed_join.sample_joins import JoinSample
 from tidegate.schema import Schema
 
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
