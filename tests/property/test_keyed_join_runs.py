@@ -25,7 +25,7 @@ from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Program, SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.bind.program import bind
-from tidegate.optimizer import keyed_join
+from tidegate.optimizer import failing_rows, keyed_join
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.keyed_join.kernels import cold
 from tidegate.runtime import compile as compile_module
@@ -58,12 +58,15 @@ class Ran:
     found: int = 0
     cold: int = 0
     is_many_one: bool = False
+    is_marked: bool = False
 
 
 def ran(random: Random, world: World, program: Program, most: int | None = None) -> Ran:
     """The query over all rows: any cuts, any number of buckets, sometimes anew from its files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cold, "FULL_SLICE", random.choice([1, 3, 1000]))
+        gains = random.random() < 0.7
+        patch.setattr(failing_rows, "gains_by_failing_rows", lambda *_: gains)
         return _ran(random, world, program, most)
 
 
@@ -73,7 +76,8 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
     sources = {name: MemorySource(_source(program, name), table) for name, table in tables.items()}
     job = Job(graph, sources, {}, random.randint(1, 3))
     result, boxes = Ran(), []
-    result.is_many_one = any(isinstance(node, KeyedJoin) for node in walk(compiled[0].optimized))
+    joins = [node for node in walk(compiled[0].optimized) if isinstance(node, KeyedJoin)]
+    result.is_many_one, result.is_marked = bool(joins), any(any(join.marks) for join in joins)
     with tempfile.TemporaryDirectory() as folder:
         store = StateStore(folder) if random.random() < 0.4 else None
         engine = Engine(job, store)
@@ -136,6 +140,7 @@ def test_the_relation_at_every_instant_is_that_of_plain_joins(seed: int, more: i
     found = ran(random, world, program)
     event(f"{use}: a keyed join: {found.is_many_one}")
     event(f"{use}: cold: {found.cold > 0}; results: {bool(found.rows)}")
+    event(f"{use}: rows that fail are known by their keys: {found.is_marked}")
     assert found.is_many_one <= (use != "off")
     assert not found.dead
     assert snapshots(found.rows, instants(world)) == expected_of(world, program)

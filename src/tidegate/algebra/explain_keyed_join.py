@@ -123,6 +123,10 @@ def _describe_graph(join: KeyedJoin) -> Iterator[str]:
     yield f"{', '.join(names)}: {graph_shape(count, join.edges)}, covered by {' or '.join(every)}"
     for place in range(len(join.edges)):
         yield from _describe_edge(join, place, names)
+    for place, mark in enumerate(join.marks):
+        if mark is not None:
+            waiting = ", ".join(names[edge.parent] for edge in join.edges if edge.child == place)
+            yield f"  rows of {names[place]} that fail a condition: waiting rows of {waiting} leave by their keys"
     yield f"  {_mode_text(join)}"
     yield f"  {_partitioning_text(join)}"
 

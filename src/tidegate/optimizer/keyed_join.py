@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.count_windows import count_window_below
@@ -16,6 +17,7 @@ from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression, columns_of
 from tidegate.optimizer.advice import KeyedJoins
 from tidegate.optimizer.edge_constraints import GraphInputs, constraints_on
+from tidegate.optimizer.failing_rows import report_failing_rows
 from tidegate.optimizer.join_clusters import Cluster, EdgeTerms, edges_of, groups_of, implied_edges, is_inner
 from tidegate.optimizer.joins import join_all
 from tidegate.optimizer.keyed_join_cost import why_plain_is_cheaper
@@ -63,8 +65,8 @@ class _Replacement:
             names = frozenset(group.join.schema.names)
             within = tuple(term for term in rest if columns_of(term) <= names)
             rest = [term for term in rest if term not in within]
-            made = with_inputs(group.join, tuple(self.replace_joins(each) for each in group.join.inputs))
-            parts.append(filter_by(made, within))
+            made = replace(group.join, inputs=tuple(self.replace_joins(each) for each in group.join.inputs))
+            parts.append(filter_by(report_failing_rows(made), within))
         grouped = {which for group in groups for which in group.members}
         parts += [self.replace_joins(leaf.plan) for at, leaf in enumerate(found.leaves) if at not in grouped]
         joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)

@@ -285,7 +285,7 @@ def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
     below = tuple(lower(each, emit=Emit.SETTLED) for each in sources)
     known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
     numbered = tuple(map(counted_input, plan.inputs)) if any(windows) else ()
-    return Apply(KeyedJoinOperator(schemas, *known, numbered, unbounded_inputs(plan)), below)
+    return Apply(KeyedJoinOperator(schemas, *known, numbered, unbounded_inputs(plan), plan.marks), below)
 
 
 def _lower_similarity_join(plan: SimilarityJoin) -> PhysicalPlan:

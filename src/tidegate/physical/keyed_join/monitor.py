@@ -246,11 +246,11 @@ def _passing_elements(arrivals: StreamArrivals) -> StreamArrivals:
 
 
 def summarize_arrivals(graph: Graph, batch: Mapping[int, StreamArrivals], moment: Moment) -> ArrivalSummary:
-    """Return for each stream: elements, the first and the last start, the longest validity, and all rows so far."""
+    """Return for each stream: passing elements, first and last start, longest validity, and all rows so far."""
     streams = [batch.get(stream) for stream in range(len(graph))]
     some = [each if each is not None and len(each) else None for each in streams]
     return ArrivalSummary(
-        elements=tuple(0 if each is None else len(each) for each in some),
+        elements=tuple(0 if each is None else len(_passing_elements(each)) for each in some),
         first=tuple(None if each is None else int(each.start.min()) for each in some),
         last=tuple(None if each is None else int(each.start.max()) for each in some),
         longest=tuple(0 if each is None else _longest_validity(each) for each in some),

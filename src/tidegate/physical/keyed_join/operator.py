@@ -64,6 +64,8 @@ class KeyedJoinOperator:
     """For each input, its window of rows or None; empty if no input is a window of rows."""
     unbounded: tuple[int, ...] = ()
     """Inputs whose elements never end: they leave only because of constraints."""
+    marks: tuple[str | None, ...] = ()
+    """For each input, the column that says which elements pass, or None; empty if there are none."""
     directive: KeyedJoinDirective | None = field(default=None, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -220,9 +222,17 @@ class KeyedJoinOperator:
                     number, row = taken[stream].arrivals_of(batch), batch.end - OPEN
                 memory.next_row[stream] += len(batch)
                 memory.joined_counts[stream] += len(batch)
-                keys = self.layout.key_codes(stream, batch)
-                arrivals[stream] = StreamArrivals(keys, batch.start, batch.end, number, row)
+                keys, passes = self.layout.key_codes(stream, batch), self._passing_elements(stream, batch)
+                arrivals[stream] = StreamArrivals(keys, batch.start, batch.end, number, row, passes)
         return arrivals
+
+    def _passing_elements(self, stream: int, batch: Batch) -> Mask | None:
+        """Return which elements pass the conditions on their input; None: all."""
+        mark = self.marks[stream] if self.marks else None
+        if mark is None:
+            return None
+        passes: Mask = batch.column(mark).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+        return passes
 
     def _make_moment(self, memory: KeyedJoinState, watermarks: Sequence[int]) -> Moment:
         counters, met, windows = counters_of(self.streams, self.arrived), list(memory.joined_counts), memory.counting
