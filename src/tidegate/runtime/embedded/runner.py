@@ -24,6 +24,7 @@ from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
 from tidegate.runtime.embedded.stream_input import StepInput, StreamInput
 from tidegate.runtime.figures import OperatorPlace, add_figures
+from tidegate.runtime.freed_memory import keep_freed_memory
 from tidegate.runtime.job import (
     FINAL,
     IsWanted,
@@ -67,6 +68,7 @@ class EmbeddedRun(BackgroundRun):
         is_wanted: IsWanted | None = None,
     ) -> None:
         super().__init__()
+        keep_freed_memory()
         self._is_wanted = is_wanted
         self.job, self.on_rows, self.once = job, on_rows, once
         self.rows_per_step = rows_per_step or max(ROWS_PER_STEP, ROWS_PER_BUCKET * job.buckets)

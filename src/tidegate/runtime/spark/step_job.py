@@ -16,8 +16,9 @@ from tidegate.connectors.ranges import SourceRange
 from tidegate.runtime.spark.directives import Setup, ShippedSetup, StepDirective, StepStart
 from tidegate.runtime.spark.master import is_one_process
 from tidegate.runtime.spark.rows import Row
+from tidegate.runtime.spark.step_folder import StepFolder
 from tidegate.runtime.spark.step_ranges import divide, total_bytes
-from tidegate.runtime.spark.tasks import KeyedRow, LevelTask, ReadTask, WholeTask
+from tidegate.runtime.spark.tasks import KeyedRow, LevelTask, ReadTask, WholeStep, WholeTask
 
 PARALLEL_FROM = 8 << 20
 """On a cluster with a single bucket, one task reads everything if that is fewer bytes."""
@@ -37,6 +38,7 @@ class StepJob:
         self.shipped = ShippedSetup.of(self.context, setup)
         self.cores: int = before.cores if before else self.context.defaultParallelism  # asks Java
         self.partitions: dict[int, RDD[Any]] = before.partitions if before else {}
+        self._in_folder: tuple[StepFolder, RDD[Any]] | None = None
 
     def close(self) -> None:
         """Release what was sent to the workers."""
@@ -54,13 +56,24 @@ class StepJob:
         setup = self.setup
         levels = range(1, setup.graph.levels)
         if (threads := self._threads_of_whole_step(total_bytes(setup.sources, ranges))) > 0:
-            whole = WholeTask(self.shipped, directive, start, divide(setup.sources, ranges, threads), tables)
-            return [row for _, row in self._make_partitions(1).mapPartitionsWithIndex(whole).collect()]
+            return self._run_whole(WholeStep(directive, start, divide(setup.sources, ranges, threads), tables))
         rows = self._read(directive, ranges, tables)
         for some in [levels] if setup.buckets == 1 and levels else [range(level, level + 1) for level in levels]:
             task = LevelTask(self.shipped, directive, start, some)
             rows = rows.partitionBy(setup.buckets, int).mapPartitionsWithIndex(task)
         return [row for _, row in rows.collect()]
+
+    def _run_whole(self, step: WholeStep) -> list[Row]:
+        if not is_one_process(self.context.master or ""):
+            task = WholeTask(self.shipped, step)
+            return [row for _, row in self._make_partitions(1).mapPartitionsWithIndex(task).collect()]
+        if self._in_folder is None:
+            folder = StepFolder()
+            self._in_folder = folder, self._make_partitions(1).mapPartitionsWithIndex(folder.task(self.shipped))
+        folder, rdd = self._in_folder
+        key = folder.put(step)
+        rdd._jrdd.count()  # noqa: SLF001 - PySpark's own `count` makes another RDD each time
+        return folder.take(key)
 
     def _threads_of_whole_step(self, size: int) -> int:
         """Return the number of threads that read in the one task of a step of some bytes; 0: it has several tasks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -81,43 +81,50 @@ class LevelTask:
         yield from ((row.bucket, row) for row in (*forwarded, *task.outgoing_rows([bucket])))
 
 
-@dataclass(frozen=True, slots=True)
-class WholeTask:
-    """Run a whole step in one task: read all ranges, each share in a thread, and run all levels of all buckets."""
+class WholeStep(NamedTuple):
+    """A whole step for one task."""
 
-    shipped: ShippedSetup
     directive: StepDirective
     start: StepStart
     shares: Sequence[Sequence[tuple[str, SourceRange]]]
+    """The ranges to read; each share is read in a thread."""
     more: Sequence[Row] = ()
     """Rows that the driver made, from tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTask:
+    """Run a whole step in one task: read all ranges, and run all levels of all buckets."""
+
+    shipped: ShippedSetup
+    step: WholeStep
 
     def __call__(self, _: int, __: Iterable[object]) -> Iterator[KeyedRow]:
         return convert_memory_errors(self._run)
 
     def _run(self) -> Iterator[KeyedRow]:
         setup = self.shipped.setup
-        task, levels = TaskOutput(setup, self.directive, "whole"), range(1, setup.graph.levels)
+        task, levels = TaskOutput(setup, self.step.directive, "whole"), range(1, setup.graph.levels)
         filled = [_fill_inbox(setup, task, b, self._more_for_bucket(b), levels) for b in range(setup.buckets)]
         # The driver makes several shares only if there are many rows.
-        for read in map_in_threads(self._read_share, self.shares, rows=FEWEST_ROWS):
+        for read in map_in_threads(self._read_share, self.step.shares, rows=FEWEST_ROWS):
             task.add(read)
         inboxes = [inbox for inbox, _ in filled]
         for parcel in task.outbox.parcels:
             inboxes[parcel.bucket].add_parcel(parcel)
         task.outbox.parcels = []
-        run_levels(task, inboxes, self.start, levels)
+        run_levels(task, inboxes, self.step.start, levels)
         forwarded = (row for _, rows in filled for row in rows)
         yield from ((row.bucket, row) for row in (*forwarded, *task.outgoing_rows([0])))
 
     def _read_share(self, share: Sequence[tuple[str, SourceRange]]) -> TaskOutput:
-        read = TaskOutput(self.shipped.setup, self.directive, "read")
+        read = TaskOutput(self.shipped.setup, self.step.directive, "read")
         read.read_ranges(share)
         return read
 
     def _more_for_bucket(self, bucket: int) -> list[Row]:
         """Return the rows of the driver for a bucket; times and counts, which go to every bucket, are noted once."""
-        rows = (row for row in self.more if row.bucket == bucket)
+        rows = (row for row in self.step.more if row.bucket == bucket)
         return [row for row in rows if bucket == 0 or row.kind not in (PayloadKind.LATEST, PayloadKind.ARRIVED)]
 
 
