@@ -43,6 +43,7 @@ from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.algebra.subscription_tables import reads_table
 from tidegate.algebra.tables import is_made_of_tables
 from tidegate.algebra.threshold_alert import Demand, KeepAll, demands_on
+from tidegate.algebra.unbounded_inputs import unbounded_inputs
 from tidegate.expressions.nodes import TRUE, Column, Expression, columns_of, conjunction
 from tidegate.optimizer.quality import size_key
 from tidegate.physical.common.emit import Emit
@@ -315,7 +316,7 @@ def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
     below = tuple(lower(each, emit=Emit.SETTLED) for each in sources)
     known = plan.edges, plan.streams, plan.constraints, plan.watched, plan.settings
     numbered = tuple(map(counted_input, plan.inputs)) if any(windows) else ()
-    return Apply(KeyedJoinOperator(schemas, *known, numbered), below)
+    return Apply(KeyedJoinOperator(schemas, *known, numbered, unbounded_inputs(plan), plan.marks), below)
 
 
 def _lower_similarity_join(plan: SimilarityJoin) -> PhysicalPlan:
