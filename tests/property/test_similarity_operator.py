@@ -415,7 +415,9 @@ def test_null_equals_nothing_and_nan_itself(type_, names):
     keys = tuple(f"l.{name}" for name in names), tuple(f"r.{name}" for name in names)
     known = {Type.INT: [3], Type.DOUBLE: [math.nan, 0.0, -0.0], Type.STRING: ["a"]}[type_]
     rows = [(0, 9, {"x": x, "n": n}) for x, n in [(None, 1), (known[0], None), (None, None), *((x, 1) for x in known)]]
-    batch = [batch_of([(a, b, {f.name: row.get(f.name[2:]) for f in s}) for a, b, row in rows], s) for s in (left, right)]
+    batch = [
+        batch_of([(a, b, {f.name: row.get(f.name[2:]) for f in s}) for a, b, row in rows], s) for s in (left, right)
+    ]
     operator = SimilarityJoinOperator(left, right, None, TRUE, Shedding(Policy.ON, budget=100), WIDTH, keys)
     case = Case(operator, JoinOperator(left, right, *keys, TRUE), [batch], [(9, 9)], 2)
     found = run(case).rows

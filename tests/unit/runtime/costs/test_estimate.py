@@ -33,6 +33,7 @@ MORE_QUERIES = (
        FROM (SELECT k, COUNT(*) AS m FROM a WINDOW(RANGE 1 SECOND) GRANULARITY(1 SECOND) GROUP BY k)
             WINDOW(RANGE 10 SECONDS)""",
     "SELECT k FROM a WINDOW(RANGE 5 SECONDS) EMIT CHANGES",
+    "CREATE TABLE item (k INT) FROM 'item.csv'; SELECT k FROM ISTREAM(item)",
     "SET quality_columns = on; SELECT k FROM a WINDOW(RANGE MIN 1 SECOND, MAX 5 SECONDS)",
     "SELECT COUNT(*) AS n FROM a WINDOW(RANGE 5 SECONDS) WITH (shedding = sample, sample = 0.5)",
     "SELECT k FROM a WINDOW(RANGE 5 SECONDS SLIDE 1 SECOND) ORDER BY k LIMIT 3",
@@ -40,6 +41,9 @@ MORE_QUERIES = (
          FROM 'r.csv' TIMESTAMP BY at;
        CREATE ALERTS volume FROM a t, r r WHERE t.value BETWEEN r.low AND r.high MATCHING k
          WHEN TOTAL(t.number) >= r.most""",
+    """CREATE ALERT low FROM a WITHIN 1 MINUTE WHERE value < 3 MATCHING k WHEN COUNT(*) >= 5;
+       CREATE ALERT high FROM a WITHIN 1 MINUTE WHERE value > 7 MATCHING k WHEN COUNT(*) >= 9""",
+    "CREATE ALERT hot FROM a WITHIN 4 SECONDS MATCHING k WHEN exp(a.value) > 2",
 )
 
 
