@@ -20,7 +20,7 @@ SETTLED_STEPS = 8
 """Steps after a change of the width before the next one."""
 
 _HIGH = 3.0
-"""A peak is at least so many times as productive as the median lag."""
+"""Least ratio of the productivity of a peak to that of the median lag."""
 
 _NARROW, _WIDE = 0.7, 0.35
 """Shares of what the peak has more than the median lag in the three adjacent lags that have most of it: from the first
@@ -62,7 +62,7 @@ def share_in_peak(tally: Tally) -> float:
 
 
 def change_lags(tally: Tally, halvings: int) -> Tally:
-    """Return a tally by the lags of slots that are halved so many times more, or doubled."""
+    """Return a tally by the lags of narrower slots; a negative number of halvings doubles their width."""
     for _ in range(abs(halvings)):
         tally = tally.with_finer_lags() if halvings > 0 else tally.with_coarser_lags()
     return tally
