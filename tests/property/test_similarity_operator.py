@@ -413,7 +413,8 @@ def test_keys_with_equal_codes_need_not_be_equal(seed):
 def test_null_equals_nothing_and_nan_itself(type_, names):
     left, right = schema_of("l", type_), schema_of("r", type_)
     keys = tuple(f"l.{name}" for name in names), tuple(f"r.{name}" for name in names)
-    known = {Type.INT: [3], Type.DOUBLE: [math.nan, 0.0, -0.0], Type.STRING: ["a"]}[type_]
+    values: dict[Type, list[Any]] = {Type.INT: [3], Type.DOUBLE: [math.nan, 0.0, -0.0], Type.STRING: ["a"]}
+    known = values[type_]
     rows = [(0, 9, {"x": x, "n": n}) for x, n in [(None, 1), (known[0], None), (None, None), *((x, 1) for x in known)]]
     batch = [
         batch_of([(a, b, {f.name: row.get(f.name[2:]) for f in s}) for a, b, row in rows], s) for s in (left, right)
