@@ -239,11 +239,13 @@ def test_a_table_that_is_also_a_result_is_read_once(session: Session, tmp_path: 
 
 CHANGES = """
 SELECT 'new' AS what, id, name FROM ISTREAM(item) UNION ALL SELECT 'gone' AS what, id, name FROM DSTREAM(item)
+UNION ALL SELECT 'bid' AS what, item AS id, 'none' AS name FROM bid WHERE item = 0
 """
+"""On Spark a query needs a stream, too."""
 
 
 def test_a_table_that_changes_gains_and_loses_rows(session: Session, tmp_path: Path) -> None:
-    text = f"CREATE TABLE item (id INT, name STRING) FROM '{tmp_path}/item';" + CHANGES
+    text = table_and_stream(tmp_path) + CHANGES
     lines(tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "stool"})
     place = str(tmp_path / "checkpoint")
     first, began = session.sql(text, checkpoint=place), time.time_ns() // 1000
