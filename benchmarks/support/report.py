@@ -41,12 +41,19 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main(measure: Callable[[bool], Report], description: str) -> None:
-    """Run a benchmark as a command: `measure` is told whether the run is to be quick."""
+def main(
+    measure: Callable[[bool], Report], description: str, *, measure_paper: Callable[[], Report] | None = None
+) -> None:
+    """Run a benchmark as a command: `measure` is told whether the run is to be quick.
+
+    `measure_paper` measures at the scale of a paper, for hours.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="a smaller run that ends within a minute")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    if measure_paper is not None:
+        parser.add_argument("--paper", action="store_true", help="a run at the scale of the paper, for hours")
     arguments = parser.parse_args()
-    report = measure(arguments.quick)
+    report = measure_paper() if measure_paper is not None and arguments.paper else measure(arguments.quick)
     print(report.as_json() if arguments.json else report.as_table())
     sys.exit(0 if report.equal else 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.support.report import say
 from benchmarks.support.rts_pictures import Outcome, lines
@@ -11,7 +11,8 @@ from benchmarks.support.rts_runs import Costs, Life, least, lived, same, sampled
 from benchmarks.support.rts_setups import BATCH, Setup, World, world
 
 MILLION = 1_000_000
-METHODS = ("scan", "stabbing", "tracking", "batch")
+METHODS = {1: ("scan", "stabbing", "tracking", "batch"), 2: ("scan", "stabbing", "rtree", "tracking", "batch")}
+"""The methods by the number of dimensions, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ FULL = Scale(
     patience=0.3,
     repeats=5,
 )
+PAPER = replace(FULL, queries=(MILLION, MILLION), over_time=(MILLION, MILLION), repeats=1)
 QUICK = Scale(
     threshold=2 * MILLION,
     thresholds=[500_000, MILLION, 2 * MILLION, 4 * MILLION],
@@ -79,7 +81,7 @@ class Bench:
         """Compile everything: all methods live through small lives, and answer the same."""
         for dimensions in (1, 2):
             small = world(Setup(dimensions, 3_000, 300_000, "fixed load", elements=100_000))
-            first, *others = (lived(small, method) for method in METHODS)
+            first, *others = (lived(small, method) for method in METHODS[dimensions])
             for other in others:
                 self._compare(len(other.answers), equal=same(first, other))
 
@@ -99,9 +101,11 @@ class Bench:
         return Outcome(given.setup, ours.operations, costs)
 
     def methods(self, setup: Setup) -> Sequence[str]:
-        # In two dimensions the trees have more than a hundred entries for each of a million queries.
+        # In two dimensions trees of trees have more than a hundred entries for each of a million queries.
         most = self.scale.tracked if setup.dimensions == 1 else MILLION - 1
-        return METHODS if setup.queries <= most else ("scan", "batch")
+        if setup.queries <= most:
+            return METHODS[setup.dimensions]
+        return ("scan", "rtree", "batch") if self.scale is PAPER and setup.dimensions > 1 else ("scan", "batch")
 
     def _costs(self, given: World, ours: Life, method: str) -> Costs:
         match method:

@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[2] / "out" / "rts"
 
-COLOURS = {"scan": "tab:red", "stabbing": "tab:orange", "tracking": "tab:blue", "batch": "tab:green"}
+COLOURS = {
+    "scan": "tab:red",
+    "stabbing": "tab:orange",
+    "rtree": "tab:purple",
+    "tracking": "tab:blue",
+    "batch": "tab:green",
+}
 WORDS = {
     "scan": "scan (sampled)",
     "stabbing": "interval or segment-interval tree (sampled)",
+    "rtree": "R-tree (sampled)",
     "tracking": "distributed tracking (the paper's)",
     "batch": "batch method (ours)",
 }

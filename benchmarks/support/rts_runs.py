@@ -1,6 +1,6 @@
 """Running the methods: through the whole life of a set-up, or at moments of it, with answers compared.
 
-The batch method and the paper's method live through everything. Scan and stabbing, which cost the same as
+The batch method and the paper's method live through everything. Scan, stabbing and the R-tree, which cost the same as
 long as the same queries are live, are put into the state of some moments and count as many elements as they
 can in a short while; what they cost between two moments is interpolated.
 """
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.baselines.rtree import RTreeTracker
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
@@ -26,7 +27,7 @@ from tidegate.physical.subscriptions.kernels.model import (
     WeightedElements,
 )
 
-SAMPLED = ("scan", "stabbing")
+SAMPLED = ("scan", "stabbing", "rtree")
 FEWEST = 250
 """Elements after which a sampled method looks at the clock; then again after twice as many as before."""
 
@@ -37,6 +38,8 @@ def tracker_of(method: str, dimensions: int) -> RangeTracker:
             return ScanTracker()
         case "stabbing":
             return StabbingTracker()
+        case "rtree":
+            return RTreeTracker()
         case "tracking":
             return DistributedTracker()
         case _:

@@ -428,11 +428,10 @@ class _Runs:
     running: tuple[RunningQuery, ...]
 
     def describe_metadata(self, query: str | None) -> str:
-        from tidegate.runtime.metadata import OPERATOR_COLUMNS, describe_metadata
+        from tidegate.runtime.metadata import describe_metadata
 
         asked = self.running if query is None else [self._find(query)]
-        tables = [each.metadata(query).operators for each in asked]
-        return describe_metadata(pa.concat_tables([OPERATOR_COLUMNS.empty_table(), *tables]))
+        return describe_metadata([each.metadata(query) for each in asked])
 
     def explain_running(self, query: str) -> str:
         return self._find(query).explain_query(query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -214,3 +215,54 @@ def test_many_queries_of_few_kinds_mature_together(dimensions, keyed, repeats, s
         tracker, known = tracker.terminate(np.array(ids, np.int64))
         assert known.tolist() == expected.terminate(ids)
         assert len(tracker) == len(expected.live)
+
+
+HEAVY = 2**60
+"""The greatest weight and the greatest threshold."""
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 0, 0, 1, 3]), st.sampled_from([0, 0, 0, 1]), st.sampled_from([HEAVY, HEAVY, HEAVY, 1])
+        ),
+        min_size=16,
+        max_size=32,
+    ),
+    st.lists(st.sampled_from([1, HEAVY // 2, HEAVY - 1, HEAVY]), min_size=1, max_size=3),
+    st.integers(1, 2),
+    st.booleans(),
+    sizes,
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_weights_that_exceed_64_bits_together_are_counted_exactly(rows, thresholds, dimensions, repeats, settings_):
+    time = np.cumsum([gap for gap, _, _ in rows])
+    value = np.repeat(np.array([[place] for _, place, _ in rows], np.int64), dimensions, axis=1)
+    weight = np.array([w for _, _, w in rows], np.int64)
+    low = np.array([[n % 3] * dimensions for n in range(len(thresholds))], np.int64)
+    closed = np.zeros(low.shape, np.bool_)
+    queries = Subscriptions(np.arange(len(low)), low, low, closed, closed, np.array(thresholds, np.int64))
+    at_once = replace(settings_, cut=100)
+    tracker = SlidingTracker.empty(dimensions, 3, repeats=repeats, settings=at_once).register(queries)
+    half, found = len(rows) // 2, list[tuple[int, int, int]]()
+    none = queries.take(slice(0, 0)), np.empty(0, np.int64)
+    for begin, end in ((0, half), (half, len(rows))):
+        part = WeightedElements(value[begin:end], weight[begin:end])
+        tracker, done = tracker.absorb_with(part, time[begin:end], *none)
+        found += zip(done.id.tolist(), (done.element + begin).tolist(), done.total.tolist(), strict=True)
+    assert sorted(found) == sorted(completions_by_definition(rows, time.tolist(), thresholds, repeats))
+
+
+def completions_by_definition(rows, time, thresholds, repeats):
+    for query, threshold in enumerate(thresholds):
+        counted = []
+        for element, (_, place, weight) in enumerate(rows):
+            if place != query % 3:
+                continue
+            counted.append((time[element], weight))
+            total = sum(w for t, w in counted if t > time[element] - 3)
+            if total >= threshold:
+                yield query, element, total
+                counted = []
+                if not repeats:
+                    break

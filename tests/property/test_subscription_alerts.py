@@ -87,3 +87,22 @@ def test_the_number_of_buckets_does_not_matter(
     assert found == Counter((start, tuple(map(canonical, canonical_row(row)))) for start, row in alarms.elements())
     letters = [letter for outbox in outboxes for part in outbox.dead for letter in part.to_pylist()]
     assert Counter((letter["time"], letter["reason"]) for letter in letters) == dead
+
+
+HEAVY = 2**60
+"""The greatest weight and the greatest threshold."""
+HEAVY_ELEMENTS = st.tuples(
+    st.sampled_from(["a", "b"]),
+    st.sampled_from([0, 1, 2, 3]),
+    st.just(0.0),
+    st.sampled_from([1, HEAVY // 2, HEAVY - 1, HEAVY]),
+)
+HEAVY_THRESHOLDS = st.sampled_from([1, HEAVY // 2, HEAVY - 1, HEAVY])
+HEAVY_ROWS = subscription_rows().flatmap(lambda row: HEAVY_THRESHOLDS.map(lambda n: (*row[:6], n, *row[7:])))
+
+
+@given(plan=plans(), delivery=deliveries({"left": HEAVY_ELEMENTS, "right": HEAVY_ROWS}, st.just(1), most=24))
+@settings(max_examples=examples(60), deadline=None)
+def test_weights_that_exceed_64_bits_together_are_counted_exactly(plan: RangeThreshold, delivery: Delivery) -> None:
+    alarms, _ = expected(plan, delivery)
+    assert Counter((start, row) for start, _, row in run(plan, delivery, lowered=lower(plan)).elements) == alarms

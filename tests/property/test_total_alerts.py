@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,3 +63,22 @@ def test_the_number_of_buckets_does_not_matter(plan: TotalThreshold, delivery: D
     alarms, _ = expected(plan, delivery)
     found = Counter((start, tuple(map(canonical, row))) for start, _, row in rows_of(outboxes))
     assert found == Counter((start, tuple(map(canonical, canonical_row(row)))) for start, row in alarms.elements())
+
+
+HEAVY = 2**60
+"""The greatest weight and the greatest threshold."""
+HEAVY_ROWS = st.tuples(st.sampled_from(["a", "b"]), st.just(0), st.sampled_from([1, HEAVY // 2, HEAVY - 1, HEAVY]))
+
+
+@given(
+    plan=plans(),
+    threshold=st.sampled_from([HEAVY // 2, HEAVY - 1, HEAVY]),
+    delivery=deliveries({"left": HEAVY_ROWS}, st.just(1), most=24),
+)
+@settings(max_examples=examples(40), deadline=None)
+def test_weights_that_exceed_64_bits_together_are_counted_exactly(
+    plan: TotalThreshold, threshold: int, delivery: Delivery
+) -> None:
+    plan = replace(plan, threshold=threshold)
+    alarms, _ = expected(plan, delivery)
+    assert Counter((start, row) for start, _, row in run(plan, delivery).elements) == alarms

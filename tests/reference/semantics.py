@@ -20,10 +20,10 @@ from reference.many_one import combined_along_edges
 from reference.members import Elements, Member, Outcome, Raw, Sizes, failed, without_identity
 from reference.sampling import MILLION, is_kept
 from reference.similarity import are_alike
-from reference.totals import range_alarms, total_alarms
+from reference.totals import grouped_alarms, range_alarms, total_alarms
 from reference.values import Failed, Row, fit
 from reference.windows import changed, coarsened, counted, size_at, windowed
-from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -189,6 +189,8 @@ def _outcome(plan: Plan, history: Memory, instant: int) -> Outcome:
             return Outcome(without_identity(rows, instant), [])
         case TotalThreshold():
             return Outcome(total_alarms(plan, history, instant).alarms, [])
+        case GroupedTotals():
+            return Outcome(grouped_alarms(plan, history, instant).alarms, [])
         case RangeThreshold():
             return Outcome(range_alarms(plan, history, instant).alarms, [])
     raise AssertionError(plan)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reference.changes import row_instants
 from reference.members import History, Member
 from reference.values import Row, is_equal, is_less, order_key, row_order
-from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import Plan
-from tidegate.algebra.subscriptions import Dimension, TotalCompletion
+from tidegate.algebra.subscriptions import ConstantRange, Dimension, RangedAlert, TotalCompletion
 
 Named = Mapping[str, object]
 
@@ -35,14 +35,16 @@ class Told:
     dead: list[tuple[str, Row]] = field(default_factory=list)
 
 
-def total_alarms(plan: TotalThreshold, history: History, instant: int) -> Told:
-    """What is said at an instant, after all that came before it."""
+def total_alarms(
+    plan: TotalThreshold, history: History, instant: int, counts: Callable[[Member], bool] = lambda _: True
+) -> Told:
+    """What is said at an instant, after all that came before it; elements count for which `counts` is true."""
     waiters: dict[Row, Waiter] = {}
     done: set[Row] = set()
     told = Told()
     for at in row_instants(plan.source, history.given, None, instant):
         told = Told() if at == instant else told
-        for element in _in_order(plan.source, history, at):
+        for element in filter(counts, _in_order(plan.source, history, at)):
             row = _named(plan.source, element)
             key = tuple(None if row[k] is None else order_key(row[k]) for k in plan.keys)
             if not _is_weight(row[plan.waiting.weight]):
@@ -52,6 +54,35 @@ def total_alarms(plan: TotalThreshold, history: History, instant: int) -> Told:
                 if _shown(waiter, plan.waiting, at, element, row, told) and not plan.waiting.repeats:
                     done.add(key)
     return told if instant in row_instants(plan.source, history.given, instant, instant) else Told()
+
+
+def grouped_alarms(plan: GroupedTotals, history: History, instant: int) -> Told:
+    """The same for each alert of a group, which counts the elements in its ranges; alarms have its number in front."""
+    told = Told()
+    for number, alert in enumerate(plan.group.alerts):
+        alone = TotalThreshold(plan.source, plan.keys, plan.waiting, alert.threshold)
+        own = _ranged_alarms(alone, plan.values, alert, history, instant)
+        told.alarms += [Member(each.lineage, (number, *each.values), each.start) for each in own.alarms]
+        told.dead += own.dead
+    return told
+
+
+def _ranged_alarms(
+    plan: TotalThreshold, values: tuple[str, ...], alert: RangedAlert, history: History, instant: int
+) -> Told:
+    def counts(element: Member) -> bool:
+        row = _named(plan.source, element)
+        return all(_is_within(each, row[name]) for name, each in zip(values, alert.ranges, strict=True))
+
+    return total_alarms(plan, history, instant, counts)
+
+
+def _is_within(given: ConstantRange, value: object) -> bool:
+    if value is None:
+        return False
+    low, high = (None if end is None else end.value for end in (given.low, given.high))
+    above = low is None or is_less(low, value) or (is_equal(low, value) and not given.low_open)
+    return above and (high is None or is_less(value, high) or (is_equal(value, high) and not given.high_open))
 
 
 def range_alarms(plan: RangeThreshold, history: History, instant: int) -> Told:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from tidegate.algebra.subscriptions import TOTAL, SubscriptionColumns, TotalCompletion
+from tidegate.algebra.subscriptions import TOTAL, RangedAlertGroup, SubscriptionColumns, TotalCompletion
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, NUMBER, VALUE, Alert
 from tidegate.errors import NOWHERE, Span
 from tidegate.schema import Schema
@@ -21,7 +21,7 @@ class ThresholdJoin:
 
     A row is an alarm: the number of its alert, the columns of the elements (NULL for inputs that are not members of
     the alert), the value of the function, its incident, and its number within the incident. It is valid from its
-    first to its last element.
+    first to its last element. With one input, the only alert is about single elements: nothing is joined.
     """
 
     inputs: tuple[Plan, ...]
@@ -52,6 +52,26 @@ class TotalThreshold:
     @property
     def schema(self) -> Schema:
         return Schema((*self.source.schema, TOTAL))
+
+
+@value
+class GroupedTotals:
+    """Alarms of several alerts on totals: each counts the elements in its own ranges, up to its own threshold.
+
+    `values` are the columns that have ranges. A row is an alarm: the number of its alert, the element that completed
+    the total, and the total. Otherwise, each alert is a `TotalThreshold` of the elements in its ranges.
+    """
+
+    source: Plan
+    keys: tuple[str, ...]
+    waiting: TotalCompletion
+    values: tuple[str, ...]
+    group: RangedAlertGroup
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((NUMBER, *self.source.schema, TOTAL))
 
 
 @value

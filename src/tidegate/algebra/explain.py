@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra.adaptable import granule_chain, is_adaptable
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     EVERY_ROW,
@@ -130,11 +130,15 @@ def describe(plan: Plan) -> str:
             return f"Aggregate {', '.join(map(_call_text, calls))}{by}"
         case Distinct():
             return "Distinct"
-        case ThresholdJoin(alerts=alerts):
-            return "Threshold join " + "; ".join(f"{a.name} when {to_sql(a.condition)}" for a in alerts)
+        case ThresholdJoin(inputs=many, alerts=alerts):
+            return f"Threshold {'join' if len(many) > 1 else 'alert'} " + "; ".join(
+                f"{a.name} when {to_sql(a.condition)}" for a in alerts
+            )
         case TotalThreshold(source=source, keys=keys, waiting=waiting, threshold=threshold):
             per = f" of each {', '.join(keys)}" if keys else ""
             return f"Total threshold {_total_text(waiting, source, str(threshold))}{per}{_within_text(waiting)}"
+        case GroupedTotals():
+            return f"Total thresholds {_group_text(plan)}"
         case RangeThreshold():
             return f"Subscriptions {_subscriptions_text(plan)}"
 
@@ -214,6 +218,14 @@ def _subscriptions_text(plan: RangeThreshold) -> str:
     ended = "" if said.ended is None else f", ended by {column_text(plan.subscriptions, said.ended)}"
     reached = _total_text(plan.waiting, plan.elements, threshold)
     return f"{reached}{within}{_within_text(plan.waiting)}, of each {said.id}{ended}"
+
+
+def _group_text(plan: GroupedTotals) -> str:
+    """Describe what the alerts of a group have in common; their statements say how they differ."""
+    weight, within = column_text(plan.source, plan.waiting.weight), _within_text(plan.waiting)
+    ranges = ", ".join(column_text(plan.source, each) for each in plan.values)
+    per = f" of each {', '.join(plan.keys)}" if plan.keys else ""
+    return f"of {len(plan.group)} alerts{f' by ranges of {ranges}' if ranges else ''}, total of {weight}{per}{within}"
 
 
 def _total_text(waiting: TotalCompletion, elements: Plan, threshold: str) -> str:

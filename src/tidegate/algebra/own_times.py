@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, count
 
-from tidegate.algebra.alert_operators import RangeThreshold, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     AggregateCall,
@@ -58,7 +58,7 @@ def _by_column(call: AggregateCall, time: str) -> AggregateCall:
 def _add_stamp(plan: Plan, names: Iterator[str]) -> tuple[Plan, str]:
     """Return the plan with the own times of its elements as an additional last column, and that column's name."""
     match plan:
-        case Scan() | Sample() | Changes() | TotalThreshold() | RangeThreshold() | Split(length=1):
+        case Scan() | Sample() | Changes() | TotalThreshold() | GroupedTotals() | RangeThreshold() | Split(length=1):
             time = next(names)
             return Stamp(plan, time, plan.span), time
         case Window(source=source, span=span) | CountWindow(source=source, span=span):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.constraints import Constraint
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.similarity_join import SimilarityJoin
@@ -359,12 +359,16 @@ class AggregateCall:
 
 @value
 class Aggregate:
-    """At every instant, one row for each non-empty group: its keys, then its aggregates."""
+    """At every instant, one row for each non-empty group: its keys, then its aggregates.
+
+    With `omits`, elements that are extreme at no instant are dropped before they travel: those of `extreme_demand`.
+    """
 
     source: Plan
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    omits: bool = False
     schema: Schema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -401,6 +405,7 @@ Plan = (
     | Distinct
     | ThresholdJoin
     | TotalThreshold
+    | GroupedTotals
     | RangeThreshold
     | KeyedJoin
     | SimilarityJoin

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import field
+from hashlib import sha256
+
+from tidegate.expressions.nodes import Literal
 from tidegate.schema import Field, Type
 from tidegate.values import value
 
@@ -55,3 +60,51 @@ class SubscriptionColumns:
     threshold: str
     dimensions: tuple[Dimension, ...]
     ended: str | None = None
+
+
+@value
+class ConstantRange:
+    """The range of an alert for a value of elements; an end that is missing is infinite, an open one does not belong.
+
+    The ends have the type of the value and are not NULL.
+    """
+
+    low: Literal | None = None
+    high: Literal | None = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+@value
+class RangedAlert:
+    """An alert on a total of the elements in constant ranges: one for each value that its group compares."""
+
+    name: str
+    ranges: tuple[ConstantRange, ...]
+    threshold: int
+
+
+@value
+class RangedAlertGroup:
+    """Alerts that are counted together.
+
+    The plan of every alert of a group has the whole group, so groups are compared by a digest of their alerts.
+    """
+
+    alerts: tuple[RangedAlert, ...] = field(compare=False, repr=False)
+    digest: str
+
+    @staticmethod
+    def of(alerts: Iterable[RangedAlert]) -> RangedAlertGroup:
+        given = tuple(alerts)
+        text = "\n".join(f"{a.name!r} {a.threshold} {' '.join(map(_range_key, a.ranges))}" for a in given)
+        return RangedAlertGroup(given, sha256(text.encode()).hexdigest()[:32])
+
+    def __len__(self) -> int:
+        return len(self.alerts)
+
+
+def _range_key(each: ConstantRange) -> str:
+    """Return a text that only equal ranges have, wherever their ends are written."""
+    low, high = (None if end is None else (end.value, end.type.name) for end in (each.low, each.high))
+    return repr((low, high, each.low_open, each.high_open))

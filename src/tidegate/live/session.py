@@ -37,6 +37,7 @@ from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
 from tidegate.optimizer.advice import NO_ADVICE
+from tidegate.optimizer.unbounded_joins import growth_warnings
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
@@ -143,8 +144,10 @@ class LiveSession(LiveGraph):
             shown = [answer_command(c, self._live, program, self._table, self._run) for c in asked]
         defined = _definition_answers(live, program)
         answers = (*defined, *changes, *answered, *shown)
-        if program.warnings and answers:
-            answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
+        growing = (each for phase in prepared.compiled.values() for each in growth_warnings(phase.given))
+        warnings = (*program.warnings, *(each.with_text(text) for each in growing))
+        if warnings and answers:
+            answers = (replace(answers[0], warnings=warnings), *answers[1:])
         return answers
 
     def _move_query(self, name: str) -> tuple[Answer, ...]:

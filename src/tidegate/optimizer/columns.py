@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -88,8 +88,8 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
-        case KeyedJoin(inputs=inputs, edges=edges):
-            wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges))
+        case KeyedJoin(inputs=inputs, edges=edges, marks=marks):
+            wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges), filter(None, marks))
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:
             # Other queries read the same join, so it must stay the same.
@@ -98,7 +98,7 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             wanted = needed.union(*keys, *(columns_of(e) for a in alerts for e in (a.value, a.condition)))
             wanted |= {demand.value for a in alerts for demand in a.demands if isinstance(demand, Demand)}
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
-        case TotalThreshold(source=source):
+        case TotalThreshold(source=source) | GroupedTotals(source=source):
             # All columns determine which of the elements of an instant completes a total.
             return replace(plan, source=prune_columns(source))
         case RangeThreshold(elements=elements, subscriptions=subscriptions):

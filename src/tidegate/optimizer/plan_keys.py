@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from tidegate.algebra.adaptable import is_adaptable
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -74,9 +74,11 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
             return ("union",)
         case Join(predicate=predicate):
             return ("join", rename(predicate, at))
-        case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
-            known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
-            return ("keyed join", tuple(_edge_by_position(e, at) for e in edges), streams, known, watched, settings)
+        case KeyedJoin(edges=edges, streams=streams, watched=watched, settings=settings):
+            known = tuple(replace(c, unused=c.unused and "unused") for c in plan.constraints)
+            marks = tuple(mark and at[mark] for mark in plan.marks)
+            own = tuple(_edge_by_position(e, at) for e in edges)
+            return ("keyed join", own, streams, known, watched, settings, marks)
         case SimilarityJoin(similarity=likeness, predicate=predicate, shedding=shedding, width=width):
             alike = None if likeness is None else _similarity_by_position(likeness, at)
             return ("similarity join", alike, rename(predicate, at), _shedding_by_position(shedding, at), width)
@@ -97,6 +99,9 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
             )
         case TotalThreshold(keys=keys, waiting=waiting, threshold=threshold):
             return ("total threshold", tuple(at[k] for k in keys), _completion_by_position(waiting, at), threshold)
+        case GroupedTotals(keys=keys, waiting=waiting, values=values, group=group):
+            compared = tuple(at[v] for v in values)
+            return "totals", tuple(at[k] for k in keys), _completion_by_position(waiting, at), compared, group
         case RangeThreshold(keys=keys, waiting=waiting, subscribed=subscribed):
             meeting = tuple(tuple(at[k] for k in each) for each in keys)
             return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate.algebra.alert_operators import ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, ThresholdJoin, TotalThreshold
 from tidegate.algebra.plan import (
     Aggregate,
     Changes,
@@ -54,7 +54,7 @@ def _wrong_results(plan: Plan) -> Iterator[tuple[str, Span]]:
                 yield "LIMIT above", node.span
             case CountWindow(source=source) if _has_shedding(source):
                 yield "a window of rows over", node.span
-            case TotalThreshold(source=source) if _has_shedding(source):
+            case TotalThreshold(source=source) | GroupedTotals(source=source) if _has_shedding(source):
                 yield "TOTAL over", node.span
             case Changes(source=source) if _joins_validities(source) and _has_shedding(source):
                 yield f"{node.change.value.upper()} of", node.span

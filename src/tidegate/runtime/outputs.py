@@ -58,7 +58,8 @@ def result_rows(batch: Batch, times: TimeFormat = "iso") -> pa.RecordBatch:
         end = pa.array(batch.end, mask=batch.end >= FOREVER)
         arrays = [start, end, *batch.columns.columns]
         schema = _output_schema([*_VALIDITY, *batch.columns.schema], times)
-    return pa.RecordBatch.from_arrays([a.cast(t) for a, t in zip(arrays, schema.types, strict=True)], schema=schema)
+    cast = [each if each.type == type_ else each.cast(type_) for each, type_ in zip(arrays, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
 def merge_by_output(leaving: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -1,4 +1,4 @@
-"""Distributed tracking, stabbing and scanning against brute force: the same queries, elements and totals."""
+"""Distributed tracking, stabbing, R-trees and scanning against brute force: the same queries, elements and totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from reference.ranges import Query
 from strategies.ranges import THRESHOLDS, World, dense, histories, ranges_of, through, worlds
 
-from benchmarks.baselines import tracking_level
+from benchmarks.baselines import rtree, tracking_level
+from benchmarks.baselines.rtree import RTreeTracker
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
@@ -18,7 +19,7 @@ from benchmarks.baselines.tracking_heaps import DUE, NEVER, heaps_of
 from benchmarks.baselines.tracking_trees import Members, canonical, planted
 from tidegate.physical.subscriptions.kernels.boxes import places
 
-LEVELS = {"tracking": DistributedTracker, "stabbing": StabbingTracker}
+LEVELS = {"tracking": DistributedTracker, "stabbing": StabbingTracker, "rtree": RTreeTracker}
 METHODS = [*LEVELS, "scan"]
 
 smallest = st.sampled_from([1, 2, 5, 64])
@@ -49,6 +50,7 @@ def test_queries_mature_as_defined_whatever_happens_between(method, often, histo
         if not often:
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
+            patch.setattr(rtree, "FAN", 2)
         world, steps = history
         compare(method, world, steps, smallest)
 
@@ -61,6 +63,7 @@ def test_queries_mature_as_defined_when_much_happens(method, often, world, seed,
         if not often:
             patch.setattr(tracking_level, "_REPLAYED", 0)
             patch.setattr(tracking_level, "_ROOM", 2)
+            patch.setattr(rtree, "FAN", 2)
         compare(method, world, dense(world, seed), smallest)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.join_graph import covers
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
@@ -57,7 +57,7 @@ def unique_keys(plan: Plan) -> Keys:
     [['item']]
     """
     match plan:
-        case Scan() | Union() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
+        case Scan() | Union() | ThresholdJoin() | TotalThreshold() | GroupedTotals() | RangeThreshold():
             return _NONE
         case Window(source=source, size=size, slide=slide, whole=whole):
             return unique_keys(source) if size == slide == 1 and not whole else _NONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -27,7 +27,7 @@ from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.time import CHRONON
 from tidegate.values import value
 
-_Alarms = ThresholdJoin | TotalThreshold | RangeThreshold
+_Alarms = ThresholdJoin | TotalThreshold | GroupedTotals | RangeThreshold
 
 
 @value
@@ -60,7 +60,9 @@ def has_own_times(plan: Plan) -> bool:
     and have none.
     """
     match plan:
-        case Scan() | Window() | CountWindow() | Stamp() | Changes() | TotalThreshold() | RangeThreshold():
+        case Scan() | Window() | CountWindow() | Stamp() | Changes():
+            return True
+        case TotalThreshold() | GroupedTotals() | RangeThreshold():
             return True
         case Split(length=length):
             return length == CHRONON

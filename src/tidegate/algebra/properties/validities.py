@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from tidegate.algebra.alert_operators import RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
     Aggregate,
@@ -100,9 +100,11 @@ def is_chronon(plan: Plan) -> bool:
             return is_chronon(left) or is_chronon(right)
         case KeyedJoin(inputs=many):
             return any(is_chronon(each) for each in many)
-        case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct() | ThresholdJoin():
+        case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
             return False
-        case Changes() | TotalThreshold() | RangeThreshold():
+        case ThresholdJoin(inputs=many):
+            return len(many) == 1
+        case Changes() | TotalThreshold() | GroupedTotals() | RangeThreshold():
             return True
 
 
@@ -180,7 +182,7 @@ def validity_extent(plan: Plan) -> ValidityExtent:
             return ValidityExtent(min(length, known.length or length), ends=True, bounded=known.bounded)
         case Stamp(source=source) if not is_source(source):
             return validity_extent(Split(source, granule(source)))
-        case Changes() | TotalThreshold() | RangeThreshold():
+        case Changes() | TotalThreshold() | GroupedTotals() | RangeThreshold():
             return _INSTANT
         case ThresholdJoin(alerts=alerts):
             return ValidityExtent(max(alarm_span(alert) for alert in alerts) + CHRONON, ends=True, bounded=True)
@@ -197,7 +199,7 @@ def validity_extent(plan: Plan) -> ValidityExtent:
 def granule(plan: Plan) -> int:
     """Return the steps, in microseconds, in which the output can change (PIPES, section 20)."""
     match plan:
-        case Scan() | Changes() | ThresholdJoin() | TotalThreshold() | RangeThreshold():
+        case Scan() | Changes() | ThresholdJoin() | TotalThreshold() | GroupedTotals() | RangeThreshold():
             return CHRONON
         case Granularity(size=size):
             return size

@@ -57,8 +57,8 @@ def bind_alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[
 
 def shedding_of_alert(statement: AnyAlert, around: BindContext) -> Shedding:
     """Return how an alert may shed."""
-    # Totals are exact: they make no comparisons that could be shed.
-    if not isinstance(statement, CreateAlert):
+    # Alerts on one stream make no combinations that could be shed.
+    if not isinstance(statement, CreateAlert) or len(statement.sources) == 1:
         return NO_SHEDDING
     shedding = shedding_of(statement.options, around.catalog.shedding)
     if shedding.policy is Policy.SAMPLE:

@@ -47,6 +47,13 @@ class Batch:
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Batch:
         return Batch(self.start[rows], self.end[rows], take(self.columns, rows))
 
+    def take_ascending(self, rows: Ints) -> Batch:
+        """Return rows by position, in ascending order; consecutive rows are not copied."""
+        if not len(rows) or rows[-1] - rows[0] + 1 != len(rows):
+            return self.take(rows)
+        here = slice(int(rows[0]), int(rows[-1]) + 1)
+        return Batch(self.start[here], self.end[here], self.columns.slice(here.start, len(rows)))
+
     def filter(self, mask: npt.NDArray[np.bool_]) -> Batch:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 

@@ -56,8 +56,8 @@ class Step:
     """Report of a steered operator about this step."""
     pairs: int = 0
     """Number of pairs that a bounded operator made."""
-    omitted: int = 0
-    """Number of elements that were dropped because they cannot change whether an alarm is raised."""
+    omitted: tuple[int, ...] = ()
+    """Numbers of elements of each input that were dropped because they cannot change whether an alarm is raised."""
 
 
 @runtime_checkable
@@ -128,6 +128,21 @@ class FollowsSizes(Protocol):
 
     def with_histories(self, sizes: SizeHistories) -> Operator:
         """Return the operator with the histories of a step."""
+        ...
+
+
+@runtime_checkable
+class OmitsElements(Protocol):
+    """Operator that drops elements of its inputs because they cannot change whether an alarm is raised."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The names under which an alert reads the inputs."""
+        ...
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was omitted before, so that its inputs have all elements that may be omitted."""
         ...
 
 

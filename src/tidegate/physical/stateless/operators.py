@@ -44,7 +44,7 @@ class FilterOperator:
         if not len(batch):
             return Step(NO_STATE, batch, watermarks[0])
         if (rows := select_candidates(self.predicate, batch)) is not None:
-            batch = batch.take(rows)
+            batch = batch.take_ascending(rows)
             if is_one_comparison(self.predicate):
                 return Step(NO_STATE, batch, watermarks[0])
         verdict = evaluate(self.predicate, batch.columns, len(batch))

@@ -9,18 +9,21 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.algebra.subscriptions import MOST, SubscriptionColumns, TotalCompletion
+from tidegate.algebra.subscriptions import MOST, RangedAlertGroup, SubscriptionColumns, TotalCompletion
 from tidegate.physical.common.arrays import Mask
 from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
 from tidegate.physical.common.failures import dead_letters, unqualified_name
 from tidegate.physical.common.kernels.order_codes import integers, presence
 from tidegate.physical.common.operator import NO_STATE, Chunks, PartitionKeys, Step
+from tidegate.physical.subscriptions.alert_boxes import boxes_of_alerts, places_of_values
 from tidegate.physical.subscriptions.places import are_empty, end_places
 from tidegate.schema import Schema
 
 COMPUTED = "range:"
 """Prefix of columns that occur only in the formulas of the statement."""
+
+_WEIGHTS = f"the weight of an element must be a whole number from 1 to {MOST}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,43 @@ class WeighOperator:
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         (batch,) = inputs
         bad = ~_between_one_and_most(batch.column(self.waiting.weight))
-        detail = f"the weight of an element must be a whole number from 1 to {MOST}"
-        dead = dead_letters_of(batch.filter(bad), Reason.BAD_WEIGHT, detail, self.waiting.name)
+        dead = dead_letters_of(batch.filter(bad), Reason.BAD_WEIGHT, _WEIGHTS, self.waiting.name)
         return Step(NO_STATE, batch.filter(~bad & _have_all_values(batch, self.needed)), watermarks[0], dead)
+
+
+@dataclass(frozen=True, slots=True)
+class WeighForGroupOperator:
+    """Forward elements in the ranges of alerts; one with a bad weight becomes a dead letter for each such alert."""
+
+    schema: Schema
+    keys: tuple[str, ...]
+    waiting: TotalCompletion
+    values: tuple[str, ...]
+    group: RangedAlertGroup
+
+    partition_keys: ClassVar[PartitionKeys | None] = None
+
+    def describe(self) -> str:
+        return f"weigh elements for {len(self.group)} alerts"
+
+    def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
+        (batch,) = inputs
+        bad = ~_between_one_and_most(batch.column(self.waiting.weight))
+        present = _have_all_values(batch, self.values)
+        boxes = boxes_of_alerts(self.group, self.schema, self.values)
+        covered = present & boxes.are_covered(places_of_values(batch, self.values))
+        dead = self._dead_letters(batch.filter(bad & covered))
+        return Step(NO_STATE, batch.filter(~bad & covered & _have_all_values(batch, self.keys)), watermarks[0], dead)
+
+    def _dead_letters(self, batch: Batch) -> pa.RecordBatch:
+        boxes, rows = boxes_of_alerts(self.group, self.schema, self.values), np.arange(len(batch))
+        known = np.zeros((len(batch), boxes.words), np.int64)
+        row, alert = boxes.add_new_pairs(places_of_values(batch, self.values), rows, known)
+        names = [(number, self.group.alerts[number].name) for number in np.unique(alert).tolist()]
+        mine = ((batch.take(row[alert == number]), name) for number, name in names)
+        return concat_columns(
+            [NO_DEAD_LETTERS, *(dead_letters_of(rows, Reason.BAD_WEIGHT, _WEIGHTS, name) for rows, name in mine)]
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from tidegate.physical.common.cost import (
     row_bytes,
 )
 from tidegate.physical.common.operator import Operator
-from tidegate.physical.subscriptions.checks import AdmitOperator, WeighOperator
+from tidegate.physical.subscriptions.checks import AdmitOperator, WeighForGroupOperator, WeighOperator
+from tidegate.physical.subscriptions.grouped_operator import GroupedTotalsOperator
 from tidegate.physical.subscriptions.operator import SubscriptionsOperator
 from tidegate.physical.subscriptions.total_operator import TotalThresholdOperator
 
@@ -37,11 +38,13 @@ TRACKER_BYTES, TRACKER_ROWS = 32.0, 3.0
 def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -> CostEstimate:
     """Return the estimate of an operator of this feature."""
     match operator:
-        case WeighOperator() | AdmitOperator():
+        case WeighOperator() | WeighForGroupOperator() | AdmitOperator():
             output = inputs[0].map(lambda each: filter_rows(each, context.selectivity(1.0)))
             return estimate_stateless("check", inputs, output, context)
         case TotalThresholdOperator():
             return _estimate_totals(operator, inputs, context)
+        case GroupedTotalsOperator():
+            return _estimate_grouped_totals(operator, inputs, context)
         case SubscriptionsOperator():
             return _estimate_subscriptions(operator, inputs, context)
     raise InternalError("I330", f"there is no estimate of {operator.describe()}")
@@ -64,6 +67,25 @@ def _estimate_totals(operator: TotalThresholdOperator, inputs: Sequence[Flow], c
         StatePart(keys, keys * (8.0 + 1 / 8 + row_bytes(operator.elements, operator.keys))),
         StatePart(elements, elements * 24.0),
         keep_figures(1, futures),
+    ]
+    return estimate_keeping("totals", inputs, _alarms_of(source, context), context, kept, elements / context.step)
+
+
+def _estimate_grouped_totals(
+    operator: GroupedTotalsOperator, inputs: Sequence[Flow], context: CostContext
+) -> CostEstimate:
+    (source,) = inputs
+    keys = (context.groups(USUAL_KEYS) if operator.keys else 1.0) * context.share_kept()
+    alerts, dimensions = len(operator.group), operator.kind.dimensions
+    futures = keep_waiting(source, TIMES + row_bytes(operator.elements), context)
+    within = operator.waiting.within
+    elements = 0.0 if within is None else source.rate * min(within, context.elapsed) * context.share_kept()
+    kept = [
+        futures,
+        StatePart(keys, keys * (16.0 + alerts / 8 + row_bytes(operator.elements, operator.keys))),
+        StatePart(keys * alerts * TRACKER_ROWS * dimensions, keys * alerts * (16.0 + TRACKER_BYTES * dimensions)),
+        StatePart(elements, elements * (16.0 + 8.0 * dimensions)),
+        keep_figures(2, futures),
     ]
     return estimate_keeping("totals", inputs, _alarms_of(source, context), context, kept, elements / context.step)
 

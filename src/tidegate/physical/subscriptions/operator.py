@@ -18,7 +18,7 @@ from tidegate.algebra.explain import duration_text
 from tidegate.algebra.subscriptions import TOTAL, SubscriptionColumns, TotalCompletion
 from tidegate.physical.common.arrays import Ints, Mask
 from tidegate.physical.common.batch import Batch, concat_columns, take
-from tidegate.physical.common.dead_letters import Reason
+from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
 from tidegate.physical.common.hold_back import valid_elements
 from tidegate.physical.common.kernels.groups import canonical, group_rows
 from tidegate.physical.common.kernels.order_codes import integers
@@ -35,7 +35,8 @@ from tidegate.physical.subscriptions.kernels.registrations import (
 )
 from tidegate.physical.subscriptions.places import end_places, value_places
 from tidegate.physical.subscriptions.registry import GROUP, NUMBER
-from tidegate.physical.subscriptions.state import SubscriptionsState
+from tidegate.physical.subscriptions.state import SubscriptionsState, expect_table
+from tidegate.physical.subscriptions.table_rows import are_first
 from tidegate.physical.subscriptions.tracker import SubscriptionTracker, TrackerKind
 from tidegate.physical.subscriptions.warm_up import compile_kernels
 from tidegate.schema import Schema
@@ -51,6 +52,8 @@ class SubscriptionsOperator:
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     waiting: TotalCompletion
     subscribed: SubscriptionColumns
+    is_table: bool = False
+    """Whether subscriptions are the rows of a table, which may be read again."""
     schema: Schema = field(init=False, repr=False, compare=False)
     kind: TrackerKind = field(init=False, repr=False, compare=False)
 
@@ -72,7 +75,8 @@ class SubscriptionsOperator:
 
     def describe(self) -> str:
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
-        return f"subscriptions of {self.waiting.name}{by}, {self._method_text}"
+        table = " in a table" if self.is_table else ""
+        return f"subscriptions{table} of {self.waiting.name}{by}, {self._method_text}"
 
     @property
     def _method_text(self) -> str:
@@ -83,24 +87,45 @@ class SubscriptionsOperator:
     def warm_up(self) -> None:
         compile_kernels(self.kind)
 
+    def forget(self, state: Chunks, which: int) -> Chunks:
+        """Return the state before the table is read again; what is no longer in it ends with the next step."""
+        return expect_table(state) if self.is_table else state
+
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
         memory = SubscriptionsState.load(self.kind, self.subscriptions, self.subscribed.id, self.keys, state)
         watermark = max(memory.watermark, min(*watermarks, FOREVER))
-        due = []
-        for which, batch in enumerate(inputs):
-            arrived = valid_elements(batch, memory.watermark)
-            due.append(memory.take_due(which, arrived, watermark))
+        elements = memory.take_due(0, valid_elements(inputs[0], memory.watermark), watermark)
+        twice = NO_DEAD_LETTERS
+        if self.is_table:
+            rows, is_end, twice = self._table_changes(memory, inputs[1])
+        else:
+            rows = memory.take_due(1, valid_elements(inputs[1], memory.watermark), watermark)
+            is_end = are_terminations(rows, self.subscribed)
         if not memory.is_changed and watermark == memory.watermark:
             memory.put_back_tracker(state)
             return Step(state, Batch.empty(self.schema), watermark)
-        output, dead = self._process_due(memory, *due)
+        output, dead = self._process_due(memory, elements, rows, is_end)
         memory.watermark = watermark
-        return Step(memory.save(), output, watermark, dead)
+        return Step(memory.save(), output, watermark, concat_columns([twice, dead]))
 
-    def _process_due(self, memory: SubscriptionsState, elements: Batch, rows: Batch) -> tuple[Batch, pa.RecordBatch]:
+    def _table_changes(self, memory: SubscriptionsState, rows: Batch) -> tuple[Batch, Mask, pa.RecordBatch]:
+        """Return the rows that are no longer in the table and the new ones, and dead letters of repeated ids.
+
+        They are before all elements that have not been counted yet.
+        """
+        if not len(rows) and not memory.is_table_expected:
+            return rows, np.zeros(0, np.bool_), NO_DEAD_LETTERS
+        rows = rows.take(self._time_order(rows))
+        is_first = are_first(rows, (self.subscribed.id, *self.keys[1]))
+        changes, is_end = memory.replace_table(rows.filter(is_first).columns).as_events()
+        return changes, is_end, self._dead_letters(rows, ~is_first, np.zeros(len(rows), np.bool_))
+
+    def _process_due(
+        self, memory: SubscriptionsState, elements: Batch, rows: Batch, is_end: Mask
+    ) -> tuple[Batch, pa.RecordBatch]:
         """Count the elements, register and terminate as the rows say, and return alarms and dead letters."""
-        rows = rows.take(self._time_order(rows, ~are_terminations(rows, self.subscribed)))
-        is_end = are_terminations(rows, self.subscribed)
+        order = self._time_order(rows, ~is_end)
+        rows, is_end = rows.take(order), is_end[order]
         memory.keys, group = memory.keys.with_keys_of(rows)
         if len(memory.tracker) or not is_end.all():
             elements, element_group = self._countable_elements(memory, elements)
@@ -117,7 +142,8 @@ class SubscriptionsOperator:
         memory.tracker.terminate(gone)
         output = self._output(memory, elements, begun, told)
         self._keep_live_rows(memory, begun)
-        return output, self._dead_letters(rows, verdict.refused, is_end)
+        # A row that is no longer in a table ends a subscription only if it is not complete.
+        return output, self._dead_letters(rows, verdict.refused & ~(is_end & self.is_table), is_end)
 
     def _time_order(self, batch: Batch, later: Mask | None = None) -> Ints:
         """Return the order of rows by time, then by `later`, then by their columns."""

@@ -59,10 +59,15 @@ class SubscriptionTracker:
         self, elements: WeightedElements, time: Ints, ranges: Subscriptions, position: Ints
     ) -> CompletedSubscriptions:
         """Count elements, and register ranges among them, each before the element at its position."""
+        if isinstance(self.tracker, SlidingTracker):  # it drops old elements, so its totals stay small
+            self.tracker, matured = self.tracker.absorb_with(elements, time, ranges, position)
+            return matured
         found = [
             CompletedSubscriptions(matured.id, matured.element + begin, matured.total)
             for begin, end, here in self._split_into_pieces(elements, position)
-            for matured in [self._absorb_piece(elements, time, ranges.take(here), position[here], begin, end)]
+            for matured in [
+                self._absorb_piece(elements.take(slice(begin, end)), ranges.take(here), position[here] - begin)
+            ]
         ]
         if len(found) == 1:
             return found[0]
@@ -70,14 +75,10 @@ class SubscriptionTracker:
         return CompletedSubscriptions(*(np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns))
 
     def _absorb_piece(
-        self, elements: WeightedElements, time: Ints, ranges: Subscriptions, position: Ints, begin: int, end: int
+        self, elements: WeightedElements, ranges: Subscriptions, position: Ints
     ) -> CompletedSubscriptions:
-        part, position = elements.take(slice(begin, end)), position - begin
-        match self.tracker:
-            case SlidingTracker() as sliding:
-                self.tracker, matured = sliding.absorb_with(part, time[begin:end], ranges, position)
-            case tracker:
-                self.tracker, matured = tracker.absorb_with(part, ranges, position)
+        assert not isinstance(self.tracker, SlidingTracker)
+        self.tracker, matured = self.tracker.absorb_with(elements, ranges, position)
         return matured
 
     def _split_into_pieces(self, elements: WeightedElements, position: Ints) -> Iterator[tuple[int, int, slice]]:
@@ -102,13 +103,9 @@ class SubscriptionTracker:
             yield begin, end, slice(first, last)
             begin = end
 
-    def _renew_tracker(self) -> RangeTracker | SlidingTracker:
-        """Return a tracker with the same subscriptions whose totals start at zero.
-
-        A sliding tracker needs no renewal, because it drops old elements by itself.
-        """
-        if isinstance(self.tracker, SlidingTracker):
-            return self.tracker
+    def _renew_tracker(self) -> RangeTracker:
+        """Return a tracker with the same subscriptions whose totals start at zero."""
+        assert not isinstance(self.tracker, SlidingTracker)
         ranges, missing = self.tracker.live_subscriptions()
         return _batch_tracker(self.kind).resume(ranges, missing)
 
@@ -132,6 +129,13 @@ _TRACKERS: StateCache[SubscriptionTracker] = StateCache()
 def cache_tracker(chunk: pa.RecordBatch, following: SubscriptionTracker) -> None:
     """Put the tracker into the state cache, under a chunk of its state."""
     _TRACKERS.put(chunk, following)
+
+
+def move_tracker(chunk: pa.RecordBatch, to: pa.RecordBatch) -> None:
+    """Move the tracker in the state cache, if there is one, to a chunk of a new state."""
+    tracker = _TRACKERS.take(chunk)
+    if tracker is not None:
+        _TRACKERS.put(to, tracker)
 
 
 def restore_tracker(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.baselines.rtree import RTreeTracker
 from benchmarks.baselines.scan import ScanTracker
 from benchmarks.baselines.stabbing import StabbingTracker
 from benchmarks.baselines.tracking import DistributedTracker
@@ -15,7 +16,7 @@ from benchmarks.baselines.tracking_heaps import TOTAL
 from benchmarks.baselines.tracking_signals import DIRECT
 from tidegate.physical.subscriptions.kernels.model import Subscriptions, WeightedElements
 
-TRACKERS = [DistributedTracker, StabbingTracker, ScanTracker]
+TRACKERS = [DistributedTracker, StabbingTracker, RTreeTracker, ScanTracker]
 
 
 def closed(*spans, threshold, first=0):

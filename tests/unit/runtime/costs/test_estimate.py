@@ -41,6 +41,9 @@ MORE_QUERIES = (
          FROM 'r.csv' TIMESTAMP BY at;
        CREATE ALERTS volume FROM a t, r r WHERE t.value BETWEEN r.low AND r.high MATCHING k
          WHEN TOTAL(t.number) >= r.most""",
+    """CREATE ALERT low FROM a WITHIN 1 MINUTE WHERE value < 3 MATCHING k WHEN COUNT(*) >= 5;
+       CREATE ALERT high FROM a WITHIN 1 MINUTE WHERE value > 7 MATCHING k WHEN COUNT(*) >= 9""",
+    "CREATE ALERT hot FROM a WITHIN 4 SECONDS MATCHING k WHEN exp(a.value) > 2",
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.algebra.plan import Filter, Plan
 from tidegate.algebra.properties import is_chronon
+from tidegate.algebra.subscription_tables import reads_only_tables, reads_table
 from tidegate.errors import QueryError
 from tidegate.expressions.nodes import Expression, conjunction
 from tidegate.language import syntax
@@ -18,22 +19,32 @@ from tidegate.language.bind.query.sources import read_separately
 from tidegate.language.syntax import Source
 
 
-def read_streams(sources: Sequence[Source], around: BindContext, *, counts: bool = False) -> list[BoundSource]:
-    """Return the elements of each stream of an alert, which counts them (`counts`) or joins them."""
+def read_streams(
+    sources: Sequence[Source], around: BindContext, *, counts: bool = False, tables: bool = False
+) -> list[BoundSource]:
+    """Return the elements of each stream of an alert, which counts them (`counts`) or joins them.
+
+    With `tables`, a source may be a table, too.
+    """
     for source in sources:
-        refuse_source(source, around, counts=counts)
+        refuse_source(source, around, counts=counts, tables=tables)
     reads = read_separately(sources, around, bind_query)
     about = "an alert counts elements of single instants" if counts else "WITHIN compares the times of elements"
     for source, read in zip(sources, reads, strict=True):
-        if not is_chronon(read.plan):
+        if is_chronon(read.plan) or (tables and reads_table(read.plan)):
+            continue
+        if tables and reads_only_tables(read.plan):
+            message = f"'{read.scope[0].alias}' joins or groups rows of tables, but subscriptions are rows of one table"
+            hint = "read the table itself, or filter it: FROM stream t, (SELECT … FROM table WHERE …) r"
+        else:
             message = f"{about}, but '{read.scope[0].alias}' has elements that last"
             hint = "read a stream with TIMESTAMP BY, a query that filters or joins it, or ISTREAM(…) of any query"
-            raise QueryError("Q212", message, source.span, hint=hint)
+        raise QueryError("Q212", message, source.span, hint=hint)
     return reads
 
 
-def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
-    """Refuse joins, windows and tables in FROM."""
+def refuse_source(source: Source, around: BindContext, *, counts: bool, tables: bool = False) -> None:
+    """Refuse joins, windows and, unless they may be subscriptions, tables in FROM."""
     if isinstance(source, syntax.JoinClause):
         hint = "write FROM a, b: WITHIN says which of their elements meet"
         if counts:
@@ -44,7 +55,7 @@ def refuse_source(source: Source, around: BindContext, *, counts: bool) -> None:
         if counts:
             hint = "remove it and write WITHIN 1 HOUR after FROM to count the elements of the last hour"
         raise QueryError("Q212", "a stream of an alert cannot have a window", window.span, hint=hint)
-    if isinstance(source, syntax.StreamReference):
+    if isinstance(source, syntax.StreamReference) and not tables:
         stream = around.catalog.find(source.name.text)
         if stream is not None and kind_of(stream) == "table":
             message = f"an alert cannot read the table '{stream.name}': its rows have no times"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.algebra.alert_operators import RangeThreshold
 from tidegate.algebra.plan import Map, Plan
+from tidegate.algebra.subscription_tables import reads_table
 from tidegate.algebra.subscriptions import Dimension, SubscriptionColumns, TotalCompletion
 from tidegate.errors import QueryError, suggest_name
 from tidegate.expressions.functions.resolve import resolve
@@ -17,7 +18,7 @@ from tidegate.language.bind.alerts.sources import alert_context, filter_plan, re
 from tidegate.language.bind.alerts.total_outputs import ExtendedPlan, alarm_outputs
 from tidegate.language.bind.alerts.total_values import threshold_of, weight_of
 from tidegate.language.bind.alerts.total_when import WrittenTotal, refuse_totals
-from tidegate.language.bind.context import BindContext
+from tidegate.language.bind.context import BindContext, BoundSource
 from tidegate.language.bind.names import Scope, VisibleStream, find_column, is_same_name, source_positions
 from tidegate.language.bind.query.expressions import bind_condition
 from tidegate.language.syntax import CreateTotalAlert, SubscriptionClauses
@@ -34,14 +35,20 @@ def bind_subscriptions(
     around: BindContext,
 ) -> Plan:
     """Return the plan of an alert with subscriptions; its rows are alarms."""
-    reads = read_streams(statement.sources, around, counts=True)
+    reads = read_streams(statement.sources, around, counts=True, tables=True)
     written = tuple(visible for read in reads for visible in read.scope)
     weight = weight_of(counted, written)
     if _position_of_elements(weight, counted, written) == 1:
         reads.reverse()
+    _refuse_counted_table(reads[0], statement)
     scope = tuple(visible for read in reads for visible in read.scope)
     threshold = _bind_threshold(counted, weight, written, scope)
     terms, named = _bind_where(statement, written, scope)
+    ended = _end_condition(subscribing.ends_when, scope)
+    if ended is not None and reads_table(reads[1].plan):
+        # A row of a table says what is, not what happens: one that is ended is no subscription.
+        terms.subscriptions.append(resolve("not", (resolve("is_true", (ended,), ended.span),), ended.span))
+        ended = None
     elements = ExtendedPlan(filter_plan(reads[0].plan, terms.elements))
     subscriptions = ExtendedPlan(filter_plan(reads[1].plan, terms.subscriptions))
     pairs = list(dict.fromkeys([*named, *terms.keys]))
@@ -50,7 +57,6 @@ def bind_subscriptions(
     waiting = TotalCompletion(
         statement.name.text, elements.column_for("range:weight", weight), within, statement.repeats
     )
-    ended = _end_condition(subscribing.ends_when, scope)
     subscribed = SubscriptionColumns(
         _id_column(subscribing.id, scope, statement).name,
         subscriptions.column_for("range:threshold", threshold),
@@ -59,6 +65,14 @@ def bind_subscriptions(
     )
     alarms = RangeThreshold(elements.plan, subscriptions.plan, keys, waiting, subscribed, statement.span)
     return Map(alarms, alarm_outputs(_column_keys(pairs), scope, statement.name.span), statement.span)
+
+
+def _refuse_counted_table(counted: BoundSource, statement: CreateTotalAlert) -> None:
+    if reads_table(counted.plan):
+        message = f"an alert cannot count the table '{counted.scope[0].alias}': its rows have no times"
+        hint = "write the stream that is counted first, then the table of subscriptions: FROM stream t, table r"
+        span = statement.sources[0].span.to(statement.sources[-1].span)
+        raise QueryError("Q212", message, span, hint=hint)
 
 
 # ---- WHEN

@@ -22,7 +22,7 @@ from tidegate.language.syntax import CreateTotalAlert
 def bind_total(statement: CreateTotalAlert, around: BindContext) -> Plan:
     """Return the plan of an alert on a total, or of one for each subscription; its rows are alarms."""
     for source in statement.sources:
-        refuse_source(source, around, counts=True)
+        refuse_source(source, around, counts=True, tables=statement.subscribing is not None)
     _refuse_source_count(statement)
     counted = _require_total(statement)
     refuse_totals(statement.where, "WHERE")
@@ -53,8 +53,10 @@ def _require_total(statement: CreateTotalAlert) -> WrittenTotal:
     if counted is not None:
         return counted
     if statement.subscribing is None:
-        hint = "for one stream write WHEN TOTAL(…) >= …, or a query: CREATE STREAM name AS SELECT … FROM stream WHERE …"
-        raise QueryError("Q212", "an alert needs several streams, or a total", statement.sources[0].span, hint=hint)
+        hint = "remove REPEAT: without a total, every alarm is raised; or count with WHEN TOTAL(…) >= …"
+        raise QueryError(
+            "Q213", "REPEAT is for alerts on totals, and this WHEN has none", statement.when.span, hint=hint
+        )
     message = "WHEN compares TOTAL(…) or COUNT(*) with a threshold"
     hint = "write for example WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
     raise QueryError("Q213", message, statement.when.span, hint=hint)

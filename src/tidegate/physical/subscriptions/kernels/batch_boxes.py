@@ -19,7 +19,7 @@ from tidegate.physical.common.kernels.journal import Journal
 from tidegate.physical.subscriptions.kernels.batch_keys import order_for_blocks_by_key
 from tidegate.physical.subscriptions.kernels.batch_model import GONE, BatchSettings, PieceCompletions, no_completions
 from tidegate.physical.subscriptions.kernels.batch_saved import GONE_AIM, SavedParts, restore_saved_parts
-from tidegate.physical.subscriptions.kernels.batch_sweep import completing_points, weights_in
+from tidegate.physical.subscriptions.kernels.batch_sweep import completing_points, weights_by_key, weights_in
 from tidegate.physical.subscriptions.kernels.boxes import (
     Boxes,
     Points,
@@ -54,6 +54,7 @@ class BoxPiece:
     live_and_slack: Ints
     """Number of live subscriptions, and the weight that can arrive before any of them is due."""
     settings: BatchSettings
+    keyed: bool
     repeats: bool
     saved: SavedParts
 
@@ -78,9 +79,7 @@ class BoxPiece:
         if self.live_and_slack[1] > 0:
             return no_completions()
         row = _due_rows(self.covers, self.due, self.settings.block)
-        counted = weights_in(
-            self.subscriptions.low[:, row], self.subscriptions.high[:, row], points_since(log, self.start)
-        )
+        counted = self._weights(row, points_since(log, self.start))
         missing = self.subscriptions.missing[row] - counted
         complete = missing <= 0
         found = no_completions()
@@ -99,12 +98,17 @@ class BoxPiece:
         `missing` is zero or negative: the rows have got more than they lacked.
         """
         boxes = take_boxes(self.subscriptions, row)
-        lacking = weights_in(boxes.low, boxes.high, points) + missing
+        lacking = self._weights(row, points) + missing
         boxes = boxes._replace(missing=lacking)
         if not self.repeats:
-            return PieceCompletions(row, *completing_points(boxes, points)), missing
+            return PieceCompletions(row, *completing_points(boxes, points, keyed=self.keyed)), missing
         at, element, total = complete_repeating_boxes(boxes, points, np.zeros(len(row), np.int64))
         return PieceCompletions(row[at], element, total), boxes.missing
+
+    def _weights(self, row: Ints, points: Points) -> Ints:
+        """Return the weight of the points in the boxes of these rows."""
+        low, high = self.subscriptions.low[:, row], self.subscriptions.high[:, row]
+        return weights_by_key(low, high, points) if self.keyed else weights_in(low, high, points)
 
     def _set_missing(self, rows: Ints, missing: Ints) -> None:
         self.subscriptions.missing[rows] = missing
@@ -120,8 +124,7 @@ class BoxPiece:
         if self.start == log.end:
             return self
         piece, row = self.copy(), np.flatnonzero(self.due != GONE)
-        low, high = self.subscriptions.low[:, row], self.subscriptions.high[:, row]
-        piece.subscriptions.missing[row] -= weights_in(low, high, points_since(log, self.start))
+        piece.subscriptions.missing[row] -= self._weights(row, points_since(log, self.start))
         piece.start, piece.saved = log.end, SavedParts(self.saved.constant, 0)
         _schedule_all_checks(piece, log)
         return piece
@@ -129,8 +132,9 @@ class BoxPiece:
     def without_gone(self, number: int, log: Journal) -> BoxPiece:
         """Return the piece without subscriptions that are gone."""
         boxes = take_boxes(self.subscriptions, np.flatnonzero(self.due != GONE))
+        kind = {"keyed": self.keyed, "repeats": self.repeats}
         return _build_piece(
-            number, boxes, self.start, log, self.settings, SavedParts(_constant_parts(boxes), 0), repeats=self.repeats
+            number, boxes, self.start, log, self.settings, SavedParts(_constant_parts(boxes), 0), **kind
         )
 
     def terminate_rows(self, rows: Ints) -> None:
@@ -166,18 +170,27 @@ def piece_of(
     else:
         order = order_for_blocks(np.vstack([boxes.low, boxes.high]), settings.block)
     boxes = take_boxes(boxes, order)
-    return _build_piece(number, boxes, log.end, log, settings, SavedParts(_constant_parts(boxes), 0), repeats=repeats)
+    saved = SavedParts(_constant_parts(boxes), 0)
+    return _build_piece(number, boxes, log.end, log, settings, saved, keyed=keyed, repeats=repeats)
 
 
 def restore_piece(
-    number: int, parts: Mapping[str, Columns], start: int, log: Journal, settings: BatchSettings, *, repeats: bool
+    number: int,
+    parts: Mapping[str, Columns],
+    start: int,
+    log: Journal,
+    settings: BatchSettings,
+    *,
+    keyed: bool,
+    repeats: bool,
 ) -> BoxPiece:
     saved, missing = restore_saved_parts(parts, ("queries",), start)
     columns = parts["queries"]
     axes = range((len(columns) - 2) // 2)
     low, high = (np.stack([columns[f"{end}{axis}"] for axis in axes]) for end in ("low", "high"))
     ids, threshold = (np.require(columns[name], requirements=["C", "W"]) for name in ("id", "threshold"))
-    return _build_piece(number, Boxes(ids, low, high, threshold, missing), start, log, settings, saved, repeats=repeats)
+    boxes = Boxes(ids, low, high, threshold, missing)
+    return _build_piece(number, boxes, start, log, settings, saved, keyed=keyed, repeats=repeats)
 
 
 def _constant_parts(boxes: Boxes) -> dict[str, Columns]:
@@ -188,7 +201,15 @@ def _constant_parts(boxes: Boxes) -> dict[str, Columns]:
 
 
 def _build_piece(
-    number: int, boxes: Boxes, start: int, log: Journal, settings: BatchSettings, saved: SavedParts, *, repeats: bool
+    number: int,
+    boxes: Boxes,
+    start: int,
+    log: Journal,
+    settings: BatchSettings,
+    saved: SavedParts,
+    *,
+    keyed: bool,
+    repeats: bool,
 ) -> BoxPiece:
     """Return a piece of boxes; those whose `missing` is LEFT are gone."""
     starts = np.arange(0, len(boxes.id), settings.block)
@@ -197,7 +218,7 @@ def _build_piece(
     due, gone = np.where(boxes.missing == GONE_AIM, GONE, 0), np.count_nonzero(boxes.missing == GONE_AIM)
     none = np.zeros(len(starts), np.int64)
     covers, rest = Covers(low, high, none, none.copy()), np.array([len(due) - gone, 0])
-    piece = BoxPiece(number, boxes, start, covers, due, rest, settings, repeats, saved)
+    piece = BoxPiece(number, boxes, start, covers, due, rest, settings, keyed, repeats, saved)
     _schedule_all_checks(piece, log)
     return piece
 

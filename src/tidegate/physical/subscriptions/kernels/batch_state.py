@@ -84,11 +84,14 @@ def from_columns(
     kind = BatchTrackerKind(int(columns["dimensions"][0]), bool(columns["keyed"][0]), bool(columns["repeats"][0]))
     log = journal_from("log", _log_names(kind.dimensions), parts, int(columns["seen"][0]))
     pieces: list[Piece] = []
-    make = batch_cells.restore_piece if kind.has_cells else batch_boxes.restore_piece
     for number, start in zip(parts["pieces"]["number"].tolist(), parts["pieces"]["start"].tolist(), strict=True):
         prefix = f"piece {number} "
         own = {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
-        pieces.append(make(number, own, start, log, settings, repeats=kind.repeats))
+        if kind.has_cells:
+            pieces.append(batch_cells.restore_piece(number, own, start, log, settings, repeats=kind.repeats))
+        else:
+            more = {"keyed": kind.keyed, "repeats": kind.repeats}
+            pieces.append(batch_boxes.restore_piece(number, own, start, log, settings, **more))
     return kind, int(columns["pushed"][0]), _restore_boxes(parts["fresh"], kind.dimensions), pieces, log
 
 

@@ -23,6 +23,9 @@ _FEW = 16
 _SHORT = 64
 """Number of points up to which sorting does not pay."""
 
+_KEY_AND_PLANE = 3
+"""Number of dimensions of boxes in a plane that have a key."""
+
 _LEAF = 512
 """Number of points up to which halving them does not pay, in more than two dimensions."""
 
@@ -42,7 +45,22 @@ def weights_in(low: Ints, high: Ints, points: Points) -> Ints:
     return total
 
 
-def completing_points(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
+def weights_by_key(low: Ints, high: Ints, points: Points) -> Ints:
+    """Return the weight of the points in each box; the first dimension is a key, of which each box has exactly one.
+
+    In two more dimensions, the points of each key are swept on their own.
+    """
+    if len(low) != _KEY_AND_PLANE or low.shape[1] <= _FEW or len(points.weight) <= _SHORT:
+        return weights_in(low, high, points)
+    box, point = np.argsort(low[0], kind="stable"), np.argsort(points.place[0], kind="stable")
+    ends = np.ascontiguousarray(low[:, box]), np.ascontiguousarray(high[:, box])
+    total = np.empty(len(box), np.int64)
+    points = Points(np.ascontiguousarray(points.place[:, point]), points.weight[point])
+    total[box] = _sum_by_key(*ends, points, _FEW, _SHORT)
+    return total
+
+
+def completing_points(boxes: Boxes, points: Points, *, keyed: bool = False) -> tuple[Ints, Ints]:
     """Return the point that completes each box, and the total then; the points must complete all boxes.
 
     Points are halved while there are many boxes and points: the first half either completes a box or not.
@@ -50,12 +68,15 @@ def completing_points(boxes: Boxes, points: Points) -> tuple[Ints, Ints]:
     rows, half = len(boxes.id), len(points.weight) // 2
     if rows <= _FEW or len(points.weight) <= _HALF:
         return complete_boxes(boxes, points, np.zeros(rows, np.int64))
-    early = weights_in(boxes.low, boxes.high, slice_points(points, 0, half))
+    weights = weights_by_key if keyed else weights_in
+    early = weights(boxes.low, boxes.high, slice_points(points, 0, half))
     element, total = np.empty(rows, np.int64), np.empty(rows, np.int64)
     first, last = np.flatnonzero(early >= boxes.missing), np.flatnonzero(early < boxes.missing)
-    element[first], total[first] = completing_points(take_boxes(boxes, first), slice_points(points, 0, half))
+    element[first], total[first] = completing_points(
+        take_boxes(boxes, first), slice_points(points, 0, half), keyed=keyed
+    )
     rest = take_boxes(boxes._replace(missing=boxes.missing - early), last)
-    element[last], total[last] = completing_points(rest, slice_points(points, half))
+    element[last], total[last] = completing_points(rest, slice_points(points, half), keyed=keyed)
     element[last] += half
     return element, total
 
@@ -96,6 +117,33 @@ def _sum_directly(low: Ints, high: Ints, points: Points) -> Ints:
         end = min(begin + STRETCH, len(points.weight))
         for box in range(low.shape[1]):
             total[box] += weight_inside(low, high, box, points, begin, end, scratch)
+    return total
+
+
+@compiled
+def _sum_by_key(low: Ints, high: Ints, points: Points, few: int, short: int) -> Ints:
+    """Return the weight in each box of one key and two more dimensions; boxes and points are in the order of keys.
+
+    Up to `few` boxes or `short` points of a key are not swept.
+    """
+    total, place, row, box = np.zeros(low.shape[1], np.int64), points.place, 0, 0
+    while box < len(total):
+        key, first = low[0, box], box
+        while box < len(total) and low[0, box] == key:
+            box += 1
+        while row < place.shape[1] and place[0, row] < key:
+            row += 1
+        begin = row
+        while row < place.shape[1] and place[0, row] == key:
+            row += 1
+        if begin == row:
+            continue
+        own = Points(np.ascontiguousarray(place[1:, begin:row]), points.weight[begin:row].copy())
+        ends = np.ascontiguousarray(low[1:, first:box]), np.ascontiguousarray(high[1:, first:box])
+        if box - first <= few or row - begin <= short:
+            total[first:box] = _sum_directly(ends[0], ends[1], own)
+        else:
+            total[first:box] = _sum_by_sweep(ends[0], ends[1], own)
     return total
 
 

@@ -32,6 +32,7 @@ from tidegate.physical.subscriptions.kernels.sliding_model import (
     SlidingSettings,
     SubscriptionTotals,
     closed_boxes_of,
+    cuts_of,
     points_of,
 )
 from tidegate.physical.subscriptions.kernels.sliding_search import CompletionColumns, Search, Stretch, events_of
@@ -125,8 +126,7 @@ class SlidingTracker:
         rows, times = len(elements), np.ascontiguousarray(time, np.int64)
         counted = NumberedElements(points_of(elements), np.arange(self.next_number, self.next_number + rows))
         answers: list[CompletionColumns] = []
-        for begin in range(0, rows, self.settings.cut):
-            end = min(begin + self.settings.cut, rows)
+        for begin, end in cuts_of(counted.points.weight, self.settings.cut):
             ids, element, total = self._absorb_cut(counted.part(begin, end), times[begin:end])
             answers.append((ids, element + begin, total))
         return self, sort_completions(*_concat_completions(answers))

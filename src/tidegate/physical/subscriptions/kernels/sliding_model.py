@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ Axes = tuple[Ints, Ints]
 
 FIRST, LAST = -(2**63), 2**63 - 1
 """Least and greatest place."""
+
+_MOST_AT_ONCE = 2.0**61
+"""Weight of elements that are counted at once: with the greatest total of a live subscription, it fits into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,22 @@ def closed_boxes_of(ranges: Subscriptions, *, keyed: bool) -> Axes:
 
 def points_of(elements: WeightedElements) -> Points:
     return Points(places_of(elements.value), np.require(elements.weight, np.int64, ["C", "W"]))
+
+
+def cuts_of(weight: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first element of each cut, and the one after its last: at most `most` elements, of bounded weight.
+
+    The total of a live subscription is always below its threshold. So totals and what expires may be computed modulo
+    2**64; only the weight that a cut adds could exceed 64 bits, if it had no bound.
+    """
+    total = np.cumsum(weight, dtype=np.float64)
+    begin = 0
+    while begin < len(weight):
+        before = total[begin - 1] if begin else 0.0
+        heavy = int(np.searchsorted(total, before + _MOST_AT_ONCE))
+        end = min(max(heavy, begin + 1), begin + most, len(weight))
+        yield begin, end
+        begin = end
 
 
 def columns_by_axis(name: str, rows: Ints) -> Columns:
