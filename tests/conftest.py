@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.breakage import pytest_addoption, pytest_configure
 from support.examples import PROFILE, examples
+
+__all__ = ["pytest_addoption", "pytest_configure", "spark"]
 
 # Kernels are compiled on first use, which no deadline for one example can allow for.
 settings.register_profile(

@@ -1,11 +1,13 @@
-"""What PIPES promises and no other test shows; docs/pipes-coverage.md names the tests of all the rest."""
+"""What papers promise and no other test shows; docs/papers.md names the tests of all the rest."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from golden.canonical import output_rows
 from reference.instants import OutputRow, snapshots
@@ -108,6 +110,25 @@ def test_results_are_an_archive_that_can_be_asked_later(tmp_path: Path) -> None:
         again = _rows(_finished(session, archive + "SELECT top FROM archive"))
     assert snapshots(again, INSTANTS) == snapshots(expected, INSTANTS)
     assert any(snapshots(again, INSTANTS).values())
+
+
+def test_all_readings_are_stored_while_an_alert_keeps_few(tmp_path: Path) -> None:
+    """A query over the same stream writes all rows: omission is a matter of the alert."""
+    times = np.arange(20_000)
+    heat = pa.table({"at": times, "value": np.random.default_rng(1).random(len(times))})
+    rain = pa.table({"at": times[::500], "value": np.full(len(times[::500]), 0.5)})
+    alert = "CREATE ALERT hot FROM heat, rain WITHIN 500 MICROSECONDS WHEN heat.value + rain.value > 1.499;"
+    with Session(runtime="embedded") as session:
+        session.stream("heat", heat, time="at")
+        session.stream("rain", rain, time="at")
+        running = session.sql(f"{alert} SELECT value FROM heat", once=True, out=str(tmp_path), format="parquet")
+        assert running is not None
+        running.wait()
+        progress = running.progress()
+    assert len(pq.read_table(tmp_path / "hot")) > 0
+    assert sorted(pq.read_table(tmp_path / "query_1")["value"].to_pylist()) == sorted(heat["value"].to_pylist())
+    assert progress.omitted_rows > 19_000
+    assert progress.peak_state_rows < 500
 
 
 def _finished(session: Session, text: str) -> pa.Table:
