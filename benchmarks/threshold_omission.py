@@ -2,15 +2,17 @@
 
 The table of the paper of threshold functions over streams (10⁶ tuples, one in ten units of time, a
 window of 100, arriving in order or with Gaussian delays): seconds for each of its rows, beside the
-best of its stores and beside a plain Python program in the same run. And its figure: what is kept of
-uniform values, of a Wiener process and of a factory's power readings, the more tuples are in a window.
+best of its stores and beside a plain Python program in the same run; and with its three stores, written for
+this benchmark (`baselines/stores.py`). Its figure: what is kept of uniform values, of a Wiener process and of
+a factory's power readings, the more tuples are in a window; the stores keep the same. And an alert on one
+stream with a function that takes a millisecond: how often it is called.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -19,8 +21,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.csv as arrow_csv
 
+from benchmarks.baselines.stores import Kind
+from benchmarks.baselines.stores import retained as retained_by_store
 from benchmarks.support.greedy import Greedy
 from benchmarks.support.report import Report, main, say
+from benchmarks.support.threshold_one_stream import measure_one_stream
+from benchmarks.support.threshold_stores import (
+    NAMES,
+    StoreSeconds,
+    compile_stores,
+    draw_stores,
+    measure_stores,
+    say_stores,
+)
 from tidegate.edge import Brackets, sides
 from tidegate.physical.threshold_alert.kernels.brackets import find_bracketed
 from tidegate.physical.threshold_alert.kernels.retention import TaggedElements
@@ -33,6 +46,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("TIDEGATE_DATA", ROOT.parent / "shared" / "data"))
 READINGS = "debs2012_manufacturing/debs2012.csv.gz"
 PICTURE = ROOT / "out" / "threshold_retention.png"
+STORES_PICTURE = ROOT / "out" / "threshold_stores.png"
 
 WINDOW = 100
 SPACING = 10
@@ -42,6 +56,12 @@ BATCH = 20_000
 
 IN_WINDOW = [2**power for power in range(15)]
 """The figure's tuples in a window, on average."""
+
+MOST_CALLS = 0.03
+"""The greatest share of calls of an alert on one stream."""
+
+CHECKED = 20_000
+"""Tuples of a stream of the figure with which the stores of the paper are compared."""
 
 GAP = 1_000
 """Units of time between two tuples of the figure's streams, on average."""
@@ -86,11 +106,23 @@ class Scale:
     figure: int
     repeats: int
     table: list[Row]
+    stores: int
+    """Tuples for the stores of the paper."""
+    readings: int
+    """Readings of the alert on one stream."""
 
 
-FULL = Scale(tuples=1_000_000, python=100_000, figure=4_000_000, repeats=3, table=TABLE)
+FULL = Scale(
+    tuples=1_000_000, python=100_000, figure=4_000_000, repeats=3, table=TABLE, stores=1_000_000, readings=200_000
+)
 QUICK = Scale(
-    tuples=200_000, python=10_000, figure=200_000, repeats=3, table=[r for r in TABLE if r.sigma in (0, 100_000)]
+    tuples=200_000,
+    python=10_000,
+    figure=200_000,
+    repeats=3,
+    table=[r for r in TABLE if r.sigma in (0, 100_000)],
+    stores=20_000,
+    readings=20_000,
 )
 
 
@@ -130,6 +162,40 @@ def table(scale: Scale) -> Part:
         "table1_worst_vs_python": min(against_python.values()),
     }
     return Part(equal, ratios, figures)
+
+
+def stores(scale: Scale, ours: Mapping[str, float], *, picture: Path = STORES_PICTURE) -> Part:
+    """The table with the stores of the paper: seconds of each for a million tuples, and whether they keep the same."""
+    compile_stores()
+    measured, equal = dict[tuple[str, int], StoreSeconds](), True
+    say(f"{'values':<8} {'sigma':>7} {'list':>10} {'skip list':>10} {'tree':>10}  seconds for a million tuples")
+    for row in scale.table:
+        given = stream(row, scale.stores)
+        found = measure_stores(given.time, given.value, WINDOW, at_once(given))
+        measured[row.values, row.sigma] = found
+        equal &= found.equal
+        say_stores(row.values, row.sigma, found)
+    mine = {(row.values, row.sigma): ours[f"table1_{row.name}_ms"] / 1e3 for row in scale.table}
+    draw_stores(measured, mine, picture)
+    say(f"drawn in {picture}")
+    best = {place: min(found.seconds.values()) for place, found in measured.items()}
+    ratios = {"table1_worst_vs_best_store": min(best[place] / mine[place] for place in best)}
+    figures = {
+        f"table1_{row.name}_{NAMES[kind]}_ms": 1e3 * seconds
+        for row in scale.table
+        for kind, seconds in measured[row.values, row.sigma].seconds.items()
+    }
+    return Part(equal, ratios, figures)
+
+
+def one_stream(scale: Scale) -> Part:
+    """An alert on one stream: the share of readings for which its function is called."""
+    found = measure_one_stream(scale.readings)
+    return Part(
+        found.equal and found.share <= MOST_CALLS,
+        {"one_stream_vs_all_calls": found.seconds_without / found.seconds},
+        {"one_stream_calls_share": found.share, "one_stream_readings": scale.readings},
+    )
 
 
 def stream(row: Row, tuples: int) -> Stream:
@@ -200,7 +266,9 @@ class Point(NamedTuple):
 
 def figure(scale: Scale, *, picture: Path = PICTURE, data: Path = DATA) -> Part:
     """What is kept of each stream, the more tuples a window has: as rows, and drawn."""
-    curves = {name: curve(given) for name, given in streams(scale.figure, data)}
+    given_streams = dict(streams(scale.figure, data))
+    curves = {name: curve(given) for name, given in given_streams.items()}
+    equal = all(stores_keep_the_same(given) for given in given_streams.values())
     say(f"{'in window':>9}" + "".join(f" {name + ' kept':>15} {'in window':>9}" for name in curves))
     for points in zip(*curves.values(), strict=True):
         say(f"{points[0].in_window:>9,}" + "".join(f" {p.share:>15.2%} {p.kept_in_window:>9.2f}" for p in points))
@@ -211,7 +279,22 @@ def figure(scale: Scale, *, picture: Path = PICTURE, data: Path = DATA) -> Part:
         for name, points in curves.items()
         for point in points
     }
-    return Part(equal=True, ratios={}, figures=figures)
+    return Part(equal, ratios={}, figures=figures)
+
+
+def stores_keep_the_same(given: Stream) -> bool:
+    """Whether the stores of the paper keep what ours keeps of the first tuples, in windows of each length."""
+    some, equal = Stream(given.time[:CHECKED], given.value[:CHECKED]), True
+    gap = (some.time[-1] - some.time[0]) / (len(some.time) - 1)
+    for many in (1, 16, 1_024):
+        window = max(round(many * gap), 1)
+        rows = kept_rows(some.time, some.value, window)
+        # The stores keep one of several equal tuples.
+        expected = sorted(set(zip(some.time[rows].tolist(), some.value[rows].tolist(), strict=True)))
+        for kind in Kind:
+            kept = retained_by_store(kind, some.time, some.value, window)
+            equal &= list(zip(kept.time.tolist(), kept.value.tolist(), strict=True)) == expected
+    return equal
 
 
 def streams(tuples: int, data: Path) -> Iterator[tuple[str, Stream]]:
@@ -258,7 +341,8 @@ def draw(curves: dict[str, list[Point]], picture: Path) -> None:
 
 def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchmarks
     scale = QUICK if quick else FULL
-    parts = [table(scale), figure(scale)]
+    first = table(scale)
+    parts = [first, stores(scale, first.figures), figure(scale), one_stream(scale)]
     return Report(
         "threshold_omission",
         all(part.equal for part in parts),

@@ -8,6 +8,9 @@
 All are many-one. A report is valid until the next one of its car, and 30 seconds in the last three; a car that pauses
 is another one from then on. What is known of a car comes with the report that says so, at the same time: the
 constraint is that a parent need not wait. CurCarSeg has no constraint but its key.
+
+What is known of cars is computed before. The joins are queries in SQL in the embedded runtime, with constraints and as
+plain joins; memory is in bytes of state.
 """
 
 from __future__ import annotations
@@ -16,15 +19,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.support.kmon_data import Ints, Mask
-from benchmarks.support.kmon_runs import Course, lived
-from benchmarks.support.kmon_setups import Feed
-from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
-from tidegate.physical.keyed_join.kernels.model import NEVER, Bound, Constraints, StreamArrivals
+from benchmarks.support.kmon_runs import Course
+from tidegate.connectors.memory import MemorySource
+from tidegate.language.bind.program import bind
+from tidegate.physical.keyed_join.kernels.model import NEVER
+from tidegate.runtime.compile import compile_job, source_stream_of
+from tidegate.runtime.embedded.engine import Engine
 
 DATA = Path(os.environ.get("TIDEGATE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 REPORTS = DATA / "linear_road" / "gen45min_position_reports.parquet"
@@ -88,10 +95,11 @@ class Known:
     start: Ints
     end: Ints
 
-    def arrivals(self) -> StreamArrivals:
+    def table(self) -> pa.Table:
+        """Return the rows in the order of time; what never ends has no end."""
         order = np.argsort(self.start, kind="stable")
-        rows = np.arange(len(order))
-        return StreamArrivals({0: self.key[order]}, self.start[order], self.end[order], rows + 1, rows)
+        till = pa.array(self.end[order], mask=self.end[order] >= NEVER)
+        return pa.table({"car": self.key[order], "ts": self.start[order], "till": till})
 
 
 def _runs(given: Reports, value: Ints, needed: int = 1) -> tuple[Known, Ints]:
@@ -124,11 +132,27 @@ def _is_before(given: Reports, report: Ints, accident: Ints, accidents: Known) -
     return found
 
 
-EDGE = Graph(("parent", "child"), (Edge(0, 1),))
-AT_ONCE = Constraints(arriving={0: Bound(time=0)})
+AT_ONCE = "CONSTRAINT (car) REFERENCES child (car) WITHIN 0 SECONDS"
+
+PROGRAM = """
+SET constraints = {setting};
+CREATE STREAM parent (car BIGINT, ts BIGINT, till BIGINT) FROM 'memory' VALID FROM ts TO till {constraint};
+CREATE STREAM child (car BIGINT, ts BIGINT, till BIGINT) FROM 'memory' VALID FROM ts TO till KEY (car);
+SELECT p.car, p.ts, c.ts AS since FROM parent p, child c WHERE p.car = c.car;
+"""
+PLAIN, KEYED = "off", "declared MODE lean"
 
 
-def joins(given: Reports) -> dict[str, tuple[Feed, Constraints]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class RoadJoin:
+    """A join of what is known of cars: many rows of the parent with one of the child, and a promise of the parent."""
+
+    parent: Known
+    child: Known
+    constraint: str = AT_ONCE
+
+
+def joins(given: Reports) -> dict[str, RoadJoin]:
     """The joins of Table 3, and what holds of them."""
     last = Known(given.car, given.ts, given.following)
     current = Known(given.car, given.ts, given.active_until)
@@ -137,19 +161,65 @@ def joins(given: Reports) -> dict[str, tuple[Feed, Constraints]]:
     in_lane, report = _runs(given, given.lane)
     leaving = given.lane[report] == EXIT_LANE
     exits, report = _chosen(in_lane, leaving), report[leaving]
-    pairs = {
-        "CurCarSeg": (last, active, Constraints()),
-        "AccSeg": (current, stopped, AT_ONCE),
-        "CarExitStr": (current, exits, AT_ONCE),
-        "NegTollStr": (current, _chosen(exits, _is_before(given, report, accident, stopped)), AT_ONCE),
-    }
-    end = int(given.ts[-1]) + 1
     return {
-        name: (Feed(EDGE, (parent.arrivals(), child.arrivals()), end), constraints)
-        for name, (parent, child, constraints) in pairs.items()
+        "CurCarSeg": RoadJoin(last, active, ""),
+        "AccSeg": RoadJoin(current, stopped),
+        "CarExitStr": RoadJoin(current, exits),
+        "NegTollStr": RoadJoin(current, _chosen(exits, _is_before(given, report, accident, stopped))),
     }
+
+
+class RunningQuery:
+    """The query of a join in the embedded runtime, with what it costs and gives."""
+
+    def __init__(self, join: RoadJoin, setting: str, tables: Mapping[str, pa.Table]) -> None:
+        program = bind(PROGRAM.format(setting=setting, constraint=join.constraint))
+        opened = {name: MemorySource(source_stream_of(program.catalog, name), table) for name, table in tables.items()}
+        self.engine = Engine(compile_job(program, sinks={}, sources=opened))
+        self.results: list[pa.Table] = []
+
+    def step(self, raw: Mapping[str, list[pa.RecordBatch]], until: int) -> float:
+        """Take in the rows of a step, after which all streams are at a time; return the processor seconds."""
+        begin = process_time()
+        out, _ = self.engine.step(raw, idle=dict.fromkeys(raw, until))
+        took = process_time() - begin
+        assert not out.dead
+        for _, batch in out.results:
+            times = {"start": pa.array(batch.start), "end": pa.array(batch.end)}
+            self.results.append(pa.table(times | dict(zip("abc", batch.columns.columns, strict=True))))
+        return took
+
+    @property
+    def state_bytes(self) -> int:
+        return self.engine.state_size().bytes
+
+
+def road_course(join: RoadJoin) -> Course:
+    """What a join keeps in bytes, and costs, with constraints and as a plain join, step by step in turn."""
+    tables = {"parent": join.parent.table(), "child": join.child.table()}
+    ours, plain = (RunningQuery(join, setting, tables) for setting in (KEYED, PLAIN))
+    course, arrived, end = Course(), 0, int(join.parent.start.max()) + 1
+    starts = {name: table["ts"].to_numpy() for name, table in tables.items()}
+    for begin in range(0, end, BATCH):
+        raw = {}
+        for name, table in tables.items():
+            first, after = np.searchsorted(starts[name], [begin, begin + BATCH]).tolist()
+            raw[name], arrived = table.slice(first, after - first).to_batches(), arrived + after - first
+        course.ours.append(ours.step(raw, begin + BATCH))
+        course.others.append(plain.step(raw, begin + BATCH))
+        course.arrived.append(arrived)
+        course.kept.append(ours.state_bytes)
+        course.window.append(plain.state_bytes)
+    found, expected = (_sorted_rows(query.results) for query in (ours, plain))
+    course.results, course.equal = expected.num_rows, found.equals(expected)
+    return course
+
+
+def _sorted_rows(parts: list[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables(parts)
+    return rows.sort_by([(name, "ascending") for name in rows.schema.names]).combine_chunks()
 
 
 def table3(copies: int = 1) -> Mapping[str, Course]:
     """What each join keeps and costs."""
-    return {name: lived(given, held, BATCH) for name, (given, held) in joins(reports(copies)).items()}
+    return {name: road_course(join) for name, join in joins(reports(copies)).items()}

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,10 +44,11 @@ def main() -> None:
         running = session.sql(text, once=True)
         assert running is not None
         watch(running, Warnings(), quiet=False, enough=lambda: False)
-        progress, alarms = running.progress(), running.results()
+        progress, alarms, omitted = running.progress(), running.results(), running.metadata().omissions
     print(summary(progress, None), file=sys.stderr)
     shown = (
         f"{described(alarms)}\n\n"
+        f"omitted: {', '.join(map(omission_text, omitted.to_pylist()))}\n"
         f"kept at most {progress.peak_state_rows:,} of {progress.rows_in:,} tuples at a time; "
         f"Spark's own join would have kept {kept_by_spark(text):,}"
     )
@@ -74,6 +77,17 @@ def described(alarms: pa.Table) -> str:
     machines = len(pc.unique(first["machine"]))
     counted = f"{alarms.num_rows:,} alarms of {table.num_rows:,} incidents on {machines:,} machines"
     return f"{align_table(table.slice(0, SHOWN))}{more}{counted}"
+
+
+def omission_text(row: Mapping[str, Any]) -> str:
+    """Return what the alert omitted of a stream.
+
+    Examples
+    --------
+    >>> omission_text({"stream": "air", "rows": 400, "omitted": 300, "share": 0.75})
+    'air 300 (75.0 %)'
+    """
+    return f"{row['stream']} {row['omitted']:,} ({100 * row['share']:.1f} %)"
 
 
 def _rounded(column: pa.ChunkedArray, digits: int) -> pa.ChunkedArray:

@@ -22,11 +22,14 @@ from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Catalog, DropQuery, Program, Query
 from tidegate.catalog.limits import NO_LIMITS
 from tidegate.catalog.python_functions import Registration
+from tidegate.connectors.functions import NO_CONNECTORS, Connect, Connectors
 from tidegate.connectors.locations import is_uri
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink, open_sink
+from tidegate.connectors.source import with_connector
 from tidegate.errors import DataError, QueryError, TidegateWarning
 from tidegate.language.bind.program import bind
+from tidegate.plans.query_plan import PlanStart
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.commands import (
     AboutRuns,
@@ -105,6 +108,7 @@ class Session(Registration):
         self._spark = spark
         self._owns_spark = False
         self._sources: dict[str, Source] = {}
+        self.connectors: Connectors = NO_CONNECTORS
         self._folder = tempfile.mkdtemp(prefix="tidegate-")
         self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._numbers = itertools.count(1)
@@ -146,6 +150,24 @@ class Session(Registration):
         self._sources[name.lower()] = source
         self.catalog = self.catalog.with_stream(source.stream)
 
+    def connector(self, name: str, connect: Connect) -> None:
+        """Register a source function: ``SOURCE name('a', 'b')`` reads what ``connect("a", "b")`` returns.
+
+        It returns all rows, as an Arrow table or an iterable of Arrow tables, or an object with two methods, for rows
+        that become more: ``count_rows()`` says how many there are, and ``read_rows(begin, end)`` returns some of them
+        as an Arrow table. The same numbers always mean the same rows, also after a restart.
+
+        Examples
+        --------
+        >>> session = Session(runtime="embedded")
+        >>> session.connector("numbers", lambda most: pa.table({"n": range(int(most)), "at": range(int(most))}))
+        >>> session.sql("CREATE STREAM number (n INT, at BIGINT) SOURCE numbers('3') TIMESTAMP BY at")
+        >>> session.sql("SELECT n FROM number").finish()["n"].to_pylist()
+        [0, 1, 2]
+        """
+        self._check_open()
+        self.connectors = with_connector(self.connectors, name, connect)
+
     def sql(
         self,
         text: str,
@@ -167,8 +189,7 @@ class Session(Registration):
         Times in results are timestamps in UTC, written as ISO 8601 in CSV and JSON lines. With `times`
         "micros" they are integers. The end of a validity that never ends is NULL.
         """
-        self._check_open()
-        program = bind(text, self.catalog, self._running_queries())
+        program = self.bind(text)
         # A derived stream runs only when a query reads it; an alert runs at once.
         asked = tuple(q for q in program.queries if q.is_derived or program.catalog.find(q.name) is None)
         program = replace(program, queries=asked)
@@ -193,8 +214,26 @@ class Session(Registration):
         >>> print(session.ask("SHOW STREAMS"))
         reading  at BIGINT, value DOUBLE
         """
+        return self.answer(self.bind(text))
+
+    def bind(self, text: str) -> Program:
+        """Bind and check a text, without running it: see `tidegate.language.bind.program.bind`."""
         self._check_open()
-        return self.answer(bind(text, self.catalog, self._running_queries()))
+        return bind(text, self.catalog, self._running_queries())
+
+    @property
+    def plan(self) -> PlanStart:
+        """The beginnings of plans by hand: ``session.plan.scan("bid").window("10 minutes")…``.
+
+        Examples
+        --------
+        >>> session = Session(runtime="embedded")
+        >>> session.stream("reading", pa.table({"at": [0, 10], "value": [1.0, 3.0]}), time="at")
+        >>> session.plan.scan("reading").window("15 microseconds").aggregate(top="MAX(value)").columns
+        {'top': 'DOUBLE'}
+        """
+        self._check_open()
+        return PlanStart(self)
 
     def answer(self, program: Program) -> str:
         """Return the answers to the commands of a bound program; see `ask`."""
@@ -245,7 +284,10 @@ class Session(Registration):
         # Check the query and its data before Spark is started.
         kept = Checkpoint(where)
         is_resumed = kept.identity() is not None and kept.last_record() is not None
-        job = compile_job(program, sinks=sinks, sources=self._sources_by_name(), live=not once, is_resumed=is_resumed)
+        sources, connectors = self._sources_by_name(), self.connectors
+        job = compile_job(
+            program, sinks=sinks, sources=sources, connectors=connectors, live=not once, is_resumed=is_resumed
+        )
         self._refuse_another_program(kept, job)
         warn(job.warnings)
         job = replace(job, times=times)
@@ -262,8 +304,7 @@ class Session(Registration):
 
         With `analyze`, run them over all available input, discard the results, and show what each operator did.
         """
-        self._check_open()
-        program = bind(text, self.catalog)
+        program = self.bind(text)
         return analyze_program(program, self.measure) if analyze else explain_program(program)
 
     def close(self) -> None:
@@ -387,11 +428,10 @@ class _Runs:
     running: tuple[RunningQuery, ...]
 
     def describe_metadata(self, query: str | None) -> str:
-        from tidegate.runtime.metadata import OPERATOR_COLUMNS, describe_metadata
+        from tidegate.runtime.metadata import describe_metadata
 
         asked = self.running if query is None else [self._find(query)]
-        tables = [each.metadata(query).operators for each in asked]
-        return describe_metadata(pa.concat_tables([OPERATOR_COLUMNS.empty_table(), *tables]))
+        return describe_metadata([each.metadata(query) for each in asked])
 
     def explain_running(self, query: str) -> str:
         return self._find(query).explain_query(query)

@@ -152,7 +152,7 @@ def metadata_from_json(content: Mapping[str, Any]) -> Metadata:
     return Metadata(*(_table_from_base64(content[name]) for name in _METADATA_TABLES))
 
 
-_METADATA_TABLES = ("operators", "sources", "phases")
+_METADATA_TABLES = ("operators", "sources", "phases", "omissions")
 
 
 # ---- rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +234,63 @@ def test_a_table_that_is_also_a_result_is_read_once(session: Session, tmp_path: 
     lines(tmp_path / "item" / "a.jsonl", {"id": 4, "name": "bed"})
     lines(tmp_path / "bid" / "b.jsonl", {"t": 40, "item": 1})
     _until(running, [*expected, (40, 41, 1)])
+    running.stop()
+
+
+CHANGES = """
+SELECT 'new' AS what, id, name FROM ISTREAM(item) UNION ALL SELECT 'gone' AS what, id, name FROM DSTREAM(item)
+"""
+
+
+def test_a_table_that_changes_gains_and_loses_rows(session: Session, tmp_path: Path) -> None:
+    text = f"CREATE TABLE item (id INT, name STRING) FROM '{tmp_path}/item';" + CHANGES
+    lines(tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "stool"})
+    place = str(tmp_path / "checkpoint")
+    first, began = session.sql(text, checkpoint=place), time.time_ns() // 1000
+    assert first is not None
+    _wait_for(first, lambda: first.progress().steps > 0)
+    lines(
+        tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "chair"}, {"id": 1, "name": "lamp"}
+    )
+    _wait_for(first, lambda: len(_rows(first)) == 3)
+    first.stop()
+    found = _rows(first)
+    assert [row[2:] for row in found] == [("gone", 2, "stool"), ("new", 1, "lamp"), ("new", 2, "chair")]
+    assert {end - start for start, end, *_ in found} == {1}
+    [at] = {start for start, *_ in found}
+    assert began <= at <= time.time_ns() // 1000
+    # What changes while nothing runs is found by the next run, once.
+    lines(tmp_path / "item" / "a.jsonl", {"id": 2, "name": "chair"}, {"id": 3, "name": "table"})
+    second = session.sql(CHANGES, checkpoint=place)
+    assert second is not None
+    _wait_for(second, lambda: len(_rows(second)) == 3)
+    second.stop()
+    found = _rows(second)
+    assert [row[2:] for row in found] == [("gone", 1, "lamp"), ("gone", 1, "lamp"), ("new", 3, "table")]
+    assert all(start > at for start, *_ in found)
+
+
+def _wait_for(running: RunningQuery, happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened() and time.monotonic() < deadline:
+        assert running.error is None, running.error
+        time.sleep(0.1)
+    assert happened()
+
+
+def test_tables_that_meet_are_read_again_together(session: Session, tmp_path: Path) -> None:
+    text = table_and_stream(tmp_path) + (
+        f"CREATE TABLE maker (name STRING, city STRING) FROM '{tmp_path}/maker';"
+        "SELECT b.item, m.city FROM (SELECT i.id, m.city FROM item i JOIN maker m ON m.name = i.name) m, bid b "
+        "WHERE m.id = b.item"
+    )
+    lines(tmp_path / "maker" / "a.jsonl", {"name": "lamp", "city": "Rome"}, {"name": "candle", "city": "Bern"})
+    running = session.sql(text)
+    assert running is not None
+    _until(running, [(20, 21, 1, "Rome")])
+    lines(tmp_path / "item" / "a.jsonl", {"id": 1, "name": "candle"}, {"id": 3, "name": "lamp"})
+    lines(tmp_path / "bid" / "b.jsonl", {"t": 40, "item": 1}, {"t": 50, "item": 3})
+    _until(running, [(20, 21, 1, "Rome"), (40, 41, 1, "Bern"), (50, 51, 3, "Rome")])
     running.stop()
 
 

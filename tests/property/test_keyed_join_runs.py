@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from reference.instants import snapshots
 from reference.semantics import Relation, relations_of
@@ -18,15 +18,17 @@ from strategies.many_one_programs import LENGTHS, World, cuts_of, world_of
 from support.examples import examples
 from support.harness import OutputRow, rows_of
 
+from tidegate.algebra import refusals
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import walk
 from tidegate.catalog.catalog import Program, SourceStream
 from tidegate.connectors.memory import MemorySource
 from tidegate.language.bind.program import bind
-from tidegate.optimizer import keyed_join
+from tidegate.optimizer import failing_rows, keyed_join
 from tidegate.optimizer.optimize import optimize
 from tidegate.physical.keyed_join.kernels import cold
+from tidegate.runtime import compile as compile_module
 from tidegate.runtime.compile import compile_queries
 from tidegate.runtime.control import decode_records, encode_values
 from tidegate.runtime.embedded.engine import Engine
@@ -56,12 +58,15 @@ class Ran:
     found: int = 0
     cold: int = 0
     is_many_one: bool = False
+    is_marked: bool = False
 
 
 def ran(random: Random, world: World, program: Program, most: int | None = None) -> Ran:
     """The query over all rows: any cuts, any number of buckets, sometimes anew from its files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cold, "FULL_SLICE", random.choice([1, 3, 1000]))
+        gains = random.random() < 0.7
+        patch.setattr(failing_rows, "gains_by_failing_rows", lambda *_: gains)
         return _ran(random, world, program, most)
 
 
@@ -71,7 +76,8 @@ def _ran(random: Random, world: World, program: Program, most: int | None) -> Ra
     sources = {name: MemorySource(_source(program, name), table) for name, table in tables.items()}
     job = Job(graph, sources, {}, random.randint(1, 3))
     result, boxes = Ran(), []
-    result.is_many_one = any(isinstance(node, KeyedJoin) for node in walk(compiled[0].optimized))
+    joins = [node for node in walk(compiled[0].optimized) if isinstance(node, KeyedJoin)]
+    result.is_many_one, result.is_marked = bool(joins), any(any(join.marks) for join in joins)
     with tempfile.TemporaryDirectory() as folder:
         store = StateStore(folder) if random.random() < 0.4 else None
         engine = Engine(job, store)
@@ -134,6 +140,7 @@ def test_the_relation_at_every_instant_is_that_of_plain_joins(seed: int, more: i
     found = ran(random, world, program)
     event(f"{use}: a keyed join: {found.is_many_one}")
     event(f"{use}: cold: {found.cold > 0}; results: {bool(found.rows)}")
+    event(f"{use}: rows that fail are known by their keys: {found.is_marked}")
     assert found.is_many_one <= (use != "off")
     assert not found.dead
     assert snapshots(found.rows, instants(world)) == expected_of(world, program)
@@ -192,3 +199,43 @@ def test_rows_that_repeat_a_key_are_dead_letters_and_disturb_no_others(seed: int
     if "ROWS" not in world.query:  # in windows of rows, others stay longer if these rows are not there
         least = expected_of(world.keeping_keys, program)
         assert all(least[at] <= seen[at] for at in seen)
+
+
+# ---- windows without a bound
+
+
+@pytest.fixture
+def growing_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would grow for ever is not refused: the streams of tests end."""
+    monkeypatch.setattr(compile_module, "refuse_growing_joins", lambda *_: None)
+    monkeypatch.setattr(refusals, "_may_be_keyed", lambda _: True)
+
+
+@pytest.mark.usefixtures("growing_allowed")
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.sampled_from([0, -1, -100, -100]), st.sampled_from(["declared"] * 3 + ["monitored"]))
+def test_without_bounds_on_windows_an_exact_join_means_the_same_whatever_the_rows_do(
+    seed: int, more: int, use: str
+) -> None:
+    random = Random(seed)
+    world = world_of(random, unbounded=random.choice([0.3, 1.0]))
+    program = program_of(random, world, use, "exact", more, share=0.8)
+    found = ran(random, world, program)
+    event(f"{use}: a keyed join: {found.is_many_one}; cold: {found.cold > 0}; results: {bool(found.rows)}")
+    assert not found.dead
+    assert snapshots(found.rows, instants(world)) == expected_of(world, program)
+
+
+@pytest.mark.usefixtures("growing_allowed")
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds, st.sampled_from([0, -2, -100]))
+def test_without_bounds_on_windows_a_lean_join_has_no_result_too_many(seed: int, more: int) -> None:
+    random = Random(seed)
+    world = world_of(random, most=3, last=30, unbounded=random.choice([0.5, 1.0]))
+    program = program_of(random, world, "declared", "lean", more, share=0.8)
+    found = ran(random, world, program)
+    expected, seen = expected_of(world, program), snapshots(found.rows, instants(world))
+    event(f"constraints hold: {more == 0}; something is missing: {seen != expected}")
+    assert not found.dead
+    assert all(seen[at] <= expected[at] for at in expected)
+    assert more < 0 or seen == expected

@@ -29,6 +29,7 @@ from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Momen
 from tidegate.physical.keyed_join.kernels.monitor import Observations, sum_observations
 from tidegate.physical.keyed_join.monitor import NO_PARTS, Watch, watch_elements
 from tidegate.physical.keyed_join.report import ArrivalSummary, KeyedJoinReport
+from tidegate.physical.keyed_join.sample_joins import JoinSample, KeySample
 from tidegate.time import FOREVER
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
@@ -178,7 +179,7 @@ def lost(batches, buckets, constraints, share, *, common):
     """What is counted in all buckets together, and how many results there really are, without and with constraints."""
     counted = None
     for bucket in range(buckets):
-        join, sample = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0})), losses.JoinSample()
+        join, sample = SynopsisJoin.empty(GRAPH, exact=False, watched=frozenset({0})), JoinSample()
         for batch, moment in moments(batches):
             new = arrivals([e for e in batch if e.value % buckets == bucket], moment)
             keyed = {stream: replace(each, row=each.keys[0]) for stream, each in new.items()}
@@ -186,8 +187,8 @@ def lost(batches, buckets, constraints, share, *, common):
             keys = (
                 losses.CommonKeyCodes({stream: each.keys[0] for stream, each in new.items()}, found) if common else None
             )
-            sample = losses.JoinSample(sample.parts)  # as if the state had been loaded
-            report = losses.observe_losses(sample, join, new, moment, constraints, keys, [0], share)
+            sample = JoinSample(sample.parts)  # as if the state had been loaded
+            report = losses.observe_losses(sample, join, new, moment, constraints, keys, [0], KeySample(share))
             counted = losses.add_lost_counts(counted, [with_losses(report)])
     return counted
 
@@ -203,7 +204,7 @@ def test_if_all_keys_are_sampled_what_is_missing_is_counted(common, seed):
     used: dict[str, Any] = {name: {0: random.choice(bounds)} for name in names}
     lean = Constraints(**used)
     missing = results(batches, buckets, Constraints()).total() - results(batches, buckets, lean).total()
-    assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), 1.0).estimate == missing
+    assert losses.estimate_missing(lost(batches, buckets, lean, 1.0, common=common), KeySample(1.0)).estimate == missing
 
 
 @FEW

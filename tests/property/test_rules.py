@@ -15,6 +15,7 @@ from reference.threshold_plans import as_joins
 from support.examples import examples
 
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
     AggregateCall,
     Change,
@@ -76,6 +77,21 @@ class Maker:
     def scan(self, names: tuple[str, ...] = ("s", "r", "i")) -> Plan:
         name = self.draw(st.sampled_from(names))
         return Scan(name, SCHEMA, validity=STREAMS[name])
+
+    def looks_at_instants(self, below: Plan) -> Plan:
+        """An operator that looks at each instant separately, and merges equal neighbours."""
+        match self.draw(st.integers(0, 5)):
+            case 0:
+                return self.group(below)
+            case 1:
+                return self.limit(below, keys=True)
+            case 2:
+                return Changes(below, self.draw(st.sampled_from(Change)))
+            case 3:
+                return SetOperation(below, self.leaf(), self.draw(st.sampled_from(SetRule)))
+            case 4:
+                return SemiJoin(self.leaf(), below, TRUE)
+        return Distinct(below)
 
     def leaf(self) -> Plan:
         """A stream, often in a window, renamed."""
@@ -310,6 +326,8 @@ MAKERS: dict[str, Callable[[Maker], Plan]] = {
     "merge_splits": lambda m: Split(Split(m.leaf(), m.draw(st.integers(1, 3))), m.draw(st.integers(1, 3))),
     "drop_inner_recut": lambda m: m.draw(st.sampled_from(RECUTS))(Coalesce(m.leaf(), 3), 2),
     "drop_coalesce_below_window": lambda m: m.window(Coalesce(m.leaf(), 4)),
+    "drop_recut_below_groups": lambda m: m.looks_at_instants(m.draw(st.sampled_from(RECUTS))(m.leaf(), 2)),
+    "drop_coalesce_of_groups": lambda m: Coalesce(m.filtered(Distinct(m.leaf())), WHOLE),
     "merge_granularities": lambda m: Granularity(Granularity(m.leaf(), 2), 4),
     "push_granularity_down": lambda m: Granularity(m.reducible(), m.draw(st.integers(2, 3))),
     "drop_distinct_of_unique": lambda m: Distinct(m.join(m.unique(), m.unique())),

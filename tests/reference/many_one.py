@@ -19,8 +19,13 @@ def combined_along_edges(plan: KeyedJoin, sides: Sequence[Sequence[Member]]) -> 
             max(m.start for m in chosen),
         )
         for chosen in product(*sides)
-        if all(_agrees(plan, edge, chosen) for edge in plan.edges)
+        if all(_agrees(plan, edge, chosen) for edge in plan.edges) and _passes(plan, chosen)
     ]
+
+
+def _passes(plan: KeyedJoin, chosen: Sequence[Member]) -> bool:
+    """Whether all rows pass the conditions that the inputs have as columns."""
+    return all(mark is None or _value(plan, which, chosen, mark) is True for which, mark in enumerate(plan.marks))
 
 
 def _agrees(plan: KeyedJoin, edge: JoinEdge, chosen: Sequence[Member]) -> bool:

@@ -197,10 +197,12 @@ class _Codes:
 # ---- drawing
 
 
-def world_of(random: Random, *, most: int = 4, last: int = 24, repeats: int = 0, prefix: str = "") -> World:
+def world_of(
+    random: Random, *, most: int = 4, last: int = 24, repeats: int = 0, prefix: str = "", unbounded: float = 0.0
+) -> World:
     """A connected graph over two to so many streams; a stream may be read at several places.
 
-    So many rows are there once more, at another time: then keys do not hold.
+    So many rows are there once more, at another time: then keys do not hold. A share of the windows is unbounded.
     """
     words = random.random() < 0.3
     names = [f"{prefix}{name}" for name in NAMES[: min(random.choice([2, 2, 3, 3, 4]), most)]]
@@ -211,7 +213,7 @@ def world_of(random: Random, *, most: int = 4, last: int = 24, repeats: int = 0,
     rows = [row for each in streams.values() for row in _rows(random, each, last)]
     rows += [_again(row, random.randint(row.time, last)) for row in random.choices(rows, k=repeats)]
     rows.sort(key=lambda row: row.time + random.randint(0, delay))
-    query = _query(random, places, streams, equalities)
+    query = _query(random, places, streams, equalities, unbounded)
     return World(random, streams, tuple(places), tuple(equalities), query, tuple(rows), delay, last)
 
 
@@ -268,10 +270,17 @@ def _value(random: Random, type_: Type, time: int, last: int) -> object:
     return number
 
 
-def _query(random: Random, places: Sequence[str], streams: Mapping[str, Stream], equalities: Sequence[Equality]) -> str:
+def _query(
+    random: Random,
+    places: Sequence[str],
+    streams: Mapping[str, Stream],
+    equalities: Sequence[Equality],
+    unbounded: float,
+) -> str:
     read, terms = [], []
     for at, name in enumerate(places):
-        read.append(f"{name} p{at}{'' if streams[name].lasting else _window(random)}")
+        window = " WINDOW(RANGE UNBOUNDED)" if unbounded and random.random() < unbounded else _window(random)
+        read.append(f"{name} p{at}{'' if streams[name].lasting else window}")
         if random.random() < 0.2:
             terms.append(f"p{at}.v {random.choice(['<', '<>'])} 2")
     for each in equalities:

@@ -27,6 +27,7 @@ from tidegate.physical.keyed_join.monitor import (
     watch_elements,
 )
 from tidegate.physical.keyed_join.report import KeyedJoinReport
+from tidegate.physical.keyed_join.sample_joins import JoinSample, KeySample
 from tidegate.physical.keyed_join.verdicts import ConstraintChoice
 
 EDGE = JoinEdge(0, 1, ("a",), ("a",))
@@ -82,7 +83,7 @@ def followed(
     """
     join = SynopsisJoin.empty(choice.graph, exact=not lean, watched=frozenset({0}))
     record: Any = None
-    parts, sample, all_ = NO_PARTS, losses.JoinSample(), Followed()
+    parts, sample, all_ = NO_PARTS, JoinSample(), Followed()
     numbers = [data.number(stream) for stream in (1, 2)]
     for begin in range(0, len(data), batch):
         rows = np.arange(begin, min(begin + batch, len(data)))
@@ -102,7 +103,7 @@ def followed(
         if sampled:
             common = losses.CommonKeyCodes({s: each.keys[0] for s, each in arrivals.items()}, data.a[found.rows[0]])
             share = choice.settings.monitoring.sample
-            lost = losses.observe_losses(sample, join, arrivals, moment, constraints, common, [0], share)
+            lost = losses.observe_losses(sample, join, arrivals, moment, constraints, common, [0], KeySample(share))
             report = replace(report, losses=lost)
         record = recorded(decide(choice, record, [recorded(report)]))
         all_.records.append(record)

@@ -21,7 +21,7 @@ class ThresholdJoin:
 
     A row is an alarm: the number of its alert, the columns of the elements (NULL for inputs that are not members of
     the alert), the value of the function, its incident, and its number within the incident. It is valid from its
-    first to its last element.
+    first to its last element. With one input, the only alert is about single elements: nothing is joined.
     """
 
     inputs: tuple[Plan, ...]

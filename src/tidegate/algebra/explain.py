@@ -130,8 +130,10 @@ def describe(plan: Plan) -> str:
             return f"Aggregate {', '.join(map(_call_text, calls))}{by}"
         case Distinct():
             return "Distinct"
-        case ThresholdJoin(alerts=alerts):
-            return "Threshold join " + "; ".join(f"{a.name} when {to_sql(a.condition)}" for a in alerts)
+        case ThresholdJoin(inputs=many, alerts=alerts):
+            return f"Threshold {'join' if len(many) > 1 else 'alert'} " + "; ".join(
+                f"{a.name} when {to_sql(a.condition)}" for a in alerts
+            )
         case TotalThreshold(source=source, keys=keys, waiting=waiting, threshold=threshold):
             per = f" of each {', '.join(keys)}" if keys else ""
             return f"Total threshold {_total_text(waiting, source, str(threshold))}{per}{_within_text(waiting)}"

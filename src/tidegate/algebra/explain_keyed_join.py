@@ -22,6 +22,7 @@ from tidegate.algebra.plan import (
     inputs,
     walk,
 )
+from tidegate.algebra.unbounded_inputs import unbounded_inputs
 
 _CLAIMS = {
     ConstraintKind.ARRIVING: "{child} arrives {reach} after {parent}",
@@ -122,6 +123,10 @@ def _describe_graph(join: KeyedJoin) -> Iterator[str]:
     yield f"{', '.join(names)}: {graph_shape(count, join.edges)}, covered by {' or '.join(every)}"
     for place in range(len(join.edges)):
         yield from _describe_edge(join, place, names)
+    for place, mark in enumerate(join.marks):
+        if mark is not None:
+            waiting = ", ".join(names[edge.parent] for edge in join.edges if edge.child == place)
+            yield f"  rows of {names[place]} that fail a condition: waiting rows of {waiting} leave by their keys"
     yield f"  {_mode_text(join)}"
     yield f"  {_partitioning_text(join)}"
 
@@ -151,6 +156,9 @@ def _mode_text(join: KeyedJoin) -> str:
         return f"mode {mode}: no constraint removes rows early"
     use = "declared or found" if join.settings.use is ConstraintUse.MONITORED else "declared"
     fate = "stay in cold storage until their window ends" if join.settings.exact else "are forgotten"
+    if join.settings.exact and (endless := unbounded_inputs(join)):
+        names = ", ".join(input_names(join)[each] for each in endless)
+        fate += f"; those of {names} for ever, so it grows"
     return f"mode {mode}: rows that a constraint ({use}) removes early {fate}"
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.explain import duration_text
-from tidegate.algebra.plan import Plan, walk
+from tidegate.algebra.extreme_demands import extreme_demand
+from tidegate.algebra.plan import Aggregate, Plan, walk
 from tidegate.algebra.similarity_join import Policy, Shedding
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 
@@ -18,6 +19,27 @@ def certificates(plan: Plan, *, limits: bool = True) -> list[str]:
     """
     joins = [node for node in walk(plan) if isinstance(node, ThresholdJoin)]
     return [line for join in joins for alert in join.alerts for line in _certificate(alert, join, limits=limits)]
+
+
+def omission_below_aggregates(plan: Plan) -> list[str]:
+    """Describe, for each aggregate that an alert reads, which elements are omitted below it, or why none is."""
+    joins = [node for node in walk(plan) if isinstance(node, ThresholdJoin)]
+    found = [each for join in joins for own in join.inputs for each in walk(own) if isinstance(each, Aggregate)]
+    return [f"below {_aggregate_text(each)}: {_below_text(extreme_demand(each))}" for each in dict.fromkeys(found)]
+
+
+def _aggregate_text(plan: Aggregate) -> str:
+    by = f" by {', '.join(plan.keys)}" if plan.keys else ""
+    calls = ", ".join(f"{call.function}({', '.join(call.columns) or '*'})" for call in plan.calls)
+    return f"{calls or 'a grouping'}{by}"
+
+
+def _below_text(demand: Demand | KeepAll) -> str:
+    if isinstance(demand, KeepAll):
+        return f"no element is omitted: {demand.why}"
+    side = "greater" if demand.above else "smaller"
+    apart = duration_text(demand.window)
+    return f"elements between two {side} values of {demand.value}, {apart} apart, are omitted: {demand.why}"
 
 
 def _certificate(alert: Alert, join: ThresholdJoin, *, limits: bool) -> Iterator[str]:
@@ -45,6 +67,8 @@ def member_name(join: ThresholdJoin, which: int) -> str:
 
 def nearness_text(alert: Alert, labels: list[str]) -> str:
     """Describe which members must be near each other in time, and how near."""
+    if len(alert.members) == 1:
+        return _representation_text(alert)
     if alert.step > 1:
         length, step = duration_text(alert.links[0].before), duration_text(alert.step)
         return f"all within one window of {length}, sliding by {step}"
@@ -52,6 +76,15 @@ def nearness_text(alert: Alert, labels: list[str]) -> str:
     if len(distances) == 1 and 2 * len(alert.links) == len(labels) * (len(labels) - 1):
         return f"every pair {distances.pop()}"
     return ", ".join(f"{labels[x.left]} and {labels[x.right]} {_distance_text(x)}" for x in alert.links)
+
+
+def _representation_text(alert: Alert) -> str:
+    if alert.representation is None:
+        return "each element is compared with the threshold"
+    if not any(isinstance(demand, Demand) for demand in alert.demands):
+        return "the function is computed for each element"
+    less, length = "less than " * alert.representation.strict, duration_text(alert.representation.window)
+    return f"the function is computed for elements that no others, {less}{length} apart, represent"
 
 
 def _distance_text(link: Link) -> str:

@@ -86,6 +86,10 @@ class KeyedJoin:
     watched: tuple[tuple[int, ConstraintKind], ...] = ()
     settings: ConstraintSettings = DEFAULT_SETTINGS
     span: Span = field(default=NOWHERE, compare=False)
+    marks: tuple[str | None, ...] = ()
+    """For each input, a column that says which rows pass, or None; empty if there are none. Rows that do not pass join
+    nothing, but their parents know so.
+    """
 
     @property
     def schema(self) -> Schema:

@@ -359,12 +359,16 @@ class AggregateCall:
 
 @value
 class Aggregate:
-    """At every instant, one row for each non-empty group: its keys, then its aggregates."""
+    """At every instant, one row for each non-empty group: its keys, then its aggregates.
+
+    With `omits`, elements that are extreme at no instant are dropped before they travel: those of `extreme_demand`.
+    """
 
     source: Plan
     keys: tuple[str, ...]
     calls: tuple[AggregateCall, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    omits: bool = False
     schema: Schema = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from tidegate.algebra.plan import (
     Join,
     Limit,
     Plan,
+    Scan,
     SemiJoin,
     SetOperation,
     Split,
@@ -38,6 +39,8 @@ def refuse_unsupported(plan: Plan) -> None:
     """Raise a QueryError if the plan would need unbounded state, or too many pieces of time."""
     for node in walk(rewrite(plan, extend_as_sets)):
         match node:
+            case Join() if _may_be_keyed(node):
+                pass  # only the optimised plan shows whether constraints bound what it keeps
             case (
                 Join()
                 | SimilarityJoin()
@@ -64,7 +67,14 @@ def _refuse_unbounded(plan: _Remembering) -> None:
         if not is_bounded(each):
             message = f"{_operator_name(plan)} over an unbounded window would have to keep all elements for ever"
             hint = "give the window a RANGE, such as RANGE 1 HOUR"
-            raise QueryError("Q201", message, _span_of_unbounded(each), hint=hint)
+            if isinstance(plan, Join):
+                hint += ", or declare the KEY of a stream and how rows arrive"
+            raise QueryError("Q201", message, span_of_unbounded(each), hint=hint)
+
+
+def _may_be_keyed(join: Join) -> bool:
+    """Return whether a join may become a keyed join, whose constraints may bound what it keeps."""
+    return any(isinstance(node, Scan) and node.key for node in walk(join))
 
 
 def _operator_name(plan: _Remembering) -> str:
@@ -85,7 +95,8 @@ def _operator_name(plan: _Remembering) -> str:
             return "a coalesce"
 
 
-def _span_of_unbounded(plan: Plan) -> Span:
+def span_of_unbounded(plan: Plan) -> Span:
+    """Return the position of an unbounded window of a plan."""
     for node in walk(plan):
         match node:
             case Window(size=None, span=span) | CountWindow(rows=None, span=span):

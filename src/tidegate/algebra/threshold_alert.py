@@ -1,4 +1,4 @@
-"""Parts of an alert over joined streams: links in time, the function, and the elements that omission may drop."""
+"""Parts of an alert over streams: links in time, the function, and the elements that omission may drop."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ class Demand:
     strict: bool
     above: bool
     below: bool
+    keeps_copies: bool = False
+    """Whether elements of the same time and value are all needed; otherwise, one of them is."""
     value_text: str = field(default="", compare=False)
     """The value's description for EXPLAIN."""
     why: str = field(default="", compare=False)
@@ -77,8 +79,21 @@ class KeepAll:
 
 
 @value
+class Representation:
+    """How far apart two elements of a stream may be to represent those between them; with `strict`, less than that."""
+
+    window: int
+    strict: bool = False
+
+    @property
+    def span(self) -> int:
+        """The greatest distance, in whole microseconds."""
+        return self.window - self.strict
+
+
+@value
 class Alert:
-    """A function of elements of several inputs that must not cross a threshold.
+    """A function of elements of several inputs, or of one, that must not cross a threshold.
 
     `members` are positions of inputs of the join; links and demands refer to members by their position in `members`.
     Elements raise an alarm together if all links hold, one of the windows that start at multiples of `step` contains
@@ -88,6 +103,9 @@ class Alert:
 
     An alarm is valid from its first to its last element. If `lasting` gives validities in microseconds, by member, it
     is valid while all its elements are valid.
+
+    An alert with one member has no links. `representation` says which of its elements others may represent; if it is
+    None, each element is compared with the threshold.
     """
 
     name: str
@@ -103,6 +121,7 @@ class Alert:
     """Demands by member; empty until omission has been analysed: then nothing is omitted."""
     lasting: tuple[int, ...] = ()
     shedding: Shedding = NO_SHEDDING
+    representation: Representation | None = None
 
 
 def demands_on(which: int, alerts: Sequence[Alert]) -> tuple[Demand, ...]:

@@ -52,6 +52,8 @@ class SourceStream:
     """Declared unit of integers in time columns; if None, they are microseconds."""
     stops_at_bad_file: bool = False
     """True if a bad file ends the run instead of becoming a dead letter."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of SOURCE f(…), if it was written as a call; the location has f as its scheme."""
 
     @property
     def times(self) -> frozenset[str]:

@@ -26,7 +26,7 @@ from tidegate.runtime.commands import (
     show_constraints,
     split_commands,
 )
-from tidegate.runtime.compile import compile_queries, idle_shedding_warnings, program_identity
+from tidegate.runtime.compile import compile_queries, plan_warnings, program_identity
 from tidegate.runtime.control import NO_RECORDS, ControlRecords, decode_shown
 from tidegate.runtime.explain_format import ExplainFormat
 from tidegate.runtime.job import QueryState
@@ -133,7 +133,7 @@ def check_queries(query: Path, *, strict: bool = False) -> list[str]:
     """Check the queries in a file and return their names and columns."""
     program, found = _read_text(query).bind_program(), []
     compiled, _ = compile_queries(program)
-    Warnings(strict=strict).show((*program.warnings, *idle_shedding_warnings(program, compiled)))
+    Warnings(strict=strict).show((*program.warnings, *plan_warnings(program, compiled)))
     for each in program.queries:
         columns = ", ".join(f"{f.name} {f.type.name}" for f in each.columns)
         found.append(f"{each.name}: {columns}")

@@ -18,6 +18,7 @@ class Format(Enum):
     PARQUET = "parquet"
     GENERATOR = "generator"
     DATAFRAME = "dataframe"
+    FUNCTION = "function"
 
 
 SUFFIXES = {

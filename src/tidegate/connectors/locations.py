@@ -8,7 +8,7 @@ from pyarrow import fs
 
 
 def is_uri(location: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", location) is not None
+    return re.match(r"[A-Za-z][A-Za-z0-9+._-]*://", location) is not None
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:

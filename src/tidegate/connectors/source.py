@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from tidegate.connectors.csv_parser import Dialect
 from tidegate.connectors.csv_source import CsvSource
 from tidegate.connectors.files import SCHEMES, File, FileSet, resolve_files
 from tidegate.connectors.formats import Format, check_options, count_option
+from tidegate.connectors.functions import NO_CONNECTORS, Connect, Connectors, ReaderSource, open_function
 from tidegate.connectors.generator import GeneratorSource, Recipe
 from tidegate.connectors.jsonl import JsonSource
 from tidegate.connectors.locations import is_uri
@@ -22,10 +24,13 @@ from tidegate.connectors.memory import MemorySource
 from tidegate.connectors.parquet import ParquetSource
 from tidegate.connectors.ranges import Point, RangeEnd, Source, SourcePosition, SourceRange
 from tidegate.connectors.text_files import MAX_LINE, LineRules
-from tidegate.errors import BadFileError, DataError, suggest_name
+from tidegate.errors import BadFileError, DataError, QueryError, suggest_name
 
 NO_TABLES: Mapping[str, pa.Table] = MappingProxyType({})
 
+
+_BUILT_IN = (*SCHEMES, "csv", "jsonl", "parquet", "generator", "dataframe")
+"""Names of connectors that users cannot register."""
 
 FileSource = CsvSource | JsonSource | ParquetSource
 
@@ -134,8 +139,13 @@ def _check_that_one_fits(source: FileSource, files: Sequence[File]) -> None:
         raise first
 
 
-def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TABLES) -> Source:
-    """Open the source at a stream's location; `tables` has the tables that ``dataframe://name`` refers to."""
+def open_source(
+    stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TABLES, connectors: Connectors = NO_CONNECTORS
+) -> Source:
+    """Open the source at a stream's location.
+
+    `tables` has the tables that ``dataframe://name`` refers to, `connectors` the functions that users registered.
+    """
     scheme = stream.location.split("://", 1)[0].lower() if is_uri(stream.location) else "file"
     match scheme:
         case "generator":
@@ -144,13 +154,17 @@ def open_source(stream: SourceStream, *, tables: Mapping[str, pa.Table] = NO_TAB
             return MemorySource(stream, _find_table(stream, tables))
         case _ if scheme in SCHEMES:
             return _file_source(stream)
-    known = (*SCHEMES, "generator")
+        case _ if scheme in connectors:
+            return open_function(stream, scheme, connectors[scheme])
+    known = (*SCHEMES, "csv", "jsonl", "parquet", "generator", *connectors)
     message = f"stream '{stream.name}': no connector reads '{stream.location}'"
     raise DataError("D101", message, hint=suggest_name(scheme, known))
 
 
 def version_of(source: Source) -> str:
-    """Return a text that changes when the files of a source change; empty for other sources."""
+    """Return a text that changes when the rows of a table change; empty for sources that do not change."""
+    if isinstance(source, ReaderSource):
+        return source.version
     files = getattr(source, "files", None)
     return files.version if isinstance(files, FileSet) else ""
 
@@ -174,3 +188,14 @@ def _find_table(stream: SourceStream, tables: Mapping[str, pa.Table]) -> pa.Tabl
         message = f"stream '{stream.name}': there is no DataFrame '{name}'"
         raise DataError("D102", message, hint=suggest_name(name, tables))
     return tables[name]
+
+
+def with_connector(connectors: Connectors, name: str, connect: Connect) -> Connectors:
+    """Return the registered connectors with another one, which replaces an earlier one of the same name."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise QueryError("Q122", f"'{name}' cannot be the name of a connector", hint="use letters, digits and _")
+    if name.lower() in _BUILT_IN:
+        raise QueryError("Q122", f"a connector '{name}' already exists", hint="choose another name")
+    if not callable(connect):
+        raise QueryError("Q122", f"the connector '{name}' is not a function", hint="it is called with the arguments")
+    return MappingProxyType({**connectors, name.lower(): connect})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from tidegate.catalog.catalog import Catalog
 from tidegate.catalog.limits import NO_LIMITS
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.source import check_start, open_source
@@ -103,7 +104,7 @@ class LiveGraph:
         opened = {s: source for s, source in self._sources.items() if s not in dropped}
         for each in prepared.compiled.values():
             for stream in each.streams - opened.keys():
-                opened[stream] = open_source(source_stream_of(prepared.program.catalog, stream))
+                opened[stream] = self._open_source(prepared.program.catalog, stream)
                 check_start(opened[stream], live=True, is_resumed=False)
 
         def change() -> tuple[Answer, ...]:
@@ -194,9 +195,12 @@ class LiveGraph:
             warnings.warn(warning, stacklevel=4)  # points to the user's call
         streams = {s for each in live.running_phases() for s in live.compiled[each.number].streams}
         for stream in sorted(streams):
-            self._sources[stream] = open_source(source_stream_of(live.catalog, stream))
+            self._sources[stream] = self._open_source(live.catalog, stream)
             check_start(self._sources[stream], live=True, is_resumed=True)
         return live
+
+    def _open_source(self, catalog: Catalog, stream: str) -> Source:
+        return open_source(source_stream_of(catalog, stream), connectors=self._session.connectors)
 
     def _start_run(self) -> LiveEmbeddedRun | LiveSparkRun:
         job = self._make_job(self._live, self._sources, self._session.choose_buckets(self._root))

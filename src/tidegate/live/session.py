@@ -20,6 +20,7 @@ from tidegate.catalog.catalog import (
     SnapshotQuery,
     SourceStream,
 )
+from tidegate.connectors.functions import Connect
 from tidegate.connectors.locations import is_uri
 from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.create import kind_of
@@ -36,6 +37,7 @@ from tidegate.live.show import answer_command
 from tidegate.live.snapshots import ViewState, answer_snapshot, view_stage, view_state
 from tidegate.live.state import LiveProgram
 from tidegate.optimizer.advice import NO_ADVICE
+from tidegate.optimizer.unbounded_joins import growth_warnings
 from tidegate.runtime.adaptation import Adapt
 from tidegate.runtime.figures import Metadata, OperatorPlace
 from tidegate.runtime.job import DEAD_LETTERS, Progress
@@ -70,6 +72,8 @@ class LiveSession(LiveGraph):
     adapt
         Decides the sizes of windows and granularities with a range of sizes, after each step. Without it, each has its
         best size.
+    connectors
+        Source functions by name, as for `Session.connector`.
     reoptimize
         Whether queries move to better plans by themselves, as ``OPTIMIZE QUERY`` moves them, when the rates of their
         sources show that another plan would cost two thirds as much, or less.
@@ -84,12 +88,16 @@ class LiveSession(LiveGraph):
         spark: SparkSession | None = None,
         buckets: int | None = None,
         allowed_paths: Sequence[str] | None = None,
+        connectors: Mapping[str, Connect] | None = None,
         reoptimize: bool = True,
         adapt: Adapt | None = None,
     ) -> None:
         self.allowed_paths = allowed_paths
         root = checkpoint if is_uri(checkpoint) else str(Path(checkpoint).absolute())
-        super().__init__(root, Session(runtime=runtime, master=master, spark=spark, buckets=buckets), adapt)
+        session = Session(runtime=runtime, master=master, spark=spark, buckets=buckets)
+        for name, connect in (connectors or {}).items():
+            session.connector(name, connect)
+        super().__init__(root, session, adapt)
         self._plans = (
             PlanWatch(self._rows_of_sources, self._propose_plan, lambda: self._live, self._move_query)
             if reoptimize
@@ -136,8 +144,10 @@ class LiveSession(LiveGraph):
             shown = [answer_command(c, self._live, program, self._table, self._run) for c in asked]
         defined = _definition_answers(live, program)
         answers = (*defined, *changes, *answered, *shown)
-        if program.warnings and answers:
-            answers = (replace(answers[0], warnings=program.warnings), *answers[1:])
+        growing = (each for phase in prepared.compiled.values() for each in growth_warnings(phase.given))
+        warnings = (*program.warnings, *(each.with_text(text) for each in growing))
+        if warnings and answers:
+            answers = (replace(answers[0], warnings=warnings), *answers[1:])
         return answers
 
     def _move_query(self, name: str) -> tuple[Answer, ...]:

@@ -80,15 +80,18 @@ def group_alerts(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     groups: list[_AlertGroup] = []
     placed: dict[ThresholdJoin, tuple[_AlertGroup, int, Mapping[str, str]]] = {}
     for join in (node for plan in plans for node in walk(plan) if isinstance(node, ThresholdJoin)):
-        if join in placed:
-            continue  # a plan that reads the alarms of an alert also contains its join
+        if join in placed or len(join.inputs) == 1:
+            # A plan that reads the alarms of an alert also contains its join. An alert on one stream joins nothing.
+            continue
         width = len(join.keys[0])
         group = next((g for g in groups if len(g.keys[0]) == width and g.has_common_input(join)), None)
         if group is None:
             groups.append(group := _AlertGroup())
         placed[join] = (group, *group.add(join))
     new = {join: _alarms_of_alert(join, *place) for join, place in placed.items()}
-    return tuple(rewrite(p, lambda node: new[node] if isinstance(node, ThresholdJoin) else node) for p in plans)
+    return tuple(
+        rewrite(p, lambda node: new.get(node, node) if isinstance(node, ThresholdJoin) else node) for p in plans
+    )
 
 
 def _alarms_of_alert(join: ThresholdJoin, group: _AlertGroup, number: int, names: Mapping[str, str]) -> Plan:

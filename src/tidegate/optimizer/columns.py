@@ -88,8 +88,8 @@ def _prune(plan: Plan, needed: frozenset[str]) -> Plan:
             return replace(plan, source=_narrow(source, read), calls=kept_calls)
         case Distinct(source=source):
             return replace(plan, source=prune_columns(source))
-        case KeyedJoin(inputs=inputs, edges=edges):
-            wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges))
+        case KeyedJoin(inputs=inputs, edges=edges, marks=marks):
+            wanted = needed.union(*(edge.parent_keys + edge.child_keys for edge in edges), filter(None, marks))
             return replace(plan, inputs=tuple(_narrow(each, wanted) for each in inputs))
         case ThresholdJoin(inputs=inputs, alerts=alerts) if len(alerts) > 1:
             # Other queries read the same join, so it must stay the same.

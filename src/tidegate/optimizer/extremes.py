@@ -1,10 +1,18 @@
-"""Recognise rows with the greatest value, which SQL writes as a join with the MAX of the same rows."""
+"""Recognise rows with the greatest value, which SQL writes as a join with the MAX of the same rows.
+
+Below an alert, the elements of a MAX that are never the greatest need not travel.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.algebra.adaptable import worst_sizes
-from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Output, Plan, SemiJoin
+from tidegate.algebra.alert_operators import ThresholdJoin
+from tidegate.algebra.extreme_demands import extreme_demand
+from tidegate.algebra.plan import Aggregate, Filter, Join, Limit, Map, Order, Output, Plan, SemiJoin, rewrite
 from tidegate.algebra.properties.keys import equal_columns
+from tidegate.algebra.threshold_alert import Demand
 from tidegate.expressions.nodes import Call, Column, Expression, conjunction, conjuncts
 from tidegate.optimizer.plan_keys import plan_key
 from tidegate.optimizer.rule import rule
@@ -65,6 +73,21 @@ def _columns_of_both(found: Plan, right: Plan, partner: dict[str, str]) -> Plan 
 
 def _not_null(schema: Schema, name: str) -> Expression:
     return Call("not", (Call("is_null", (Column(name, schema.type_of(name)),), Type.BOOLEAN),), Type.BOOLEAN)
+
+
+def omit_below_extremes(plan: Plan) -> Plan:
+    """Return the plan with aggregates below alerts that omit the elements that are extreme at no instant."""
+
+    def mark(node: Plan) -> Plan:
+        is_exact = isinstance(node, Aggregate) and isinstance(extreme_demand(node), Demand)
+        return replace(node, omits=True) if isinstance(node, Aggregate) and is_exact else node
+
+    def mark_below(node: Plan) -> Plan:
+        if not isinstance(node, ThresholdJoin):
+            return node
+        return replace(node, inputs=tuple(rewrite(each, mark) for each in node.inputs))
+
+    return rewrite(plan, mark_below)
 
 
 EXTREME_RULES = (keep_only_extreme_rows,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidegate.algebra.constraints import ConstraintSettings, ConstraintUse
 from tidegate.algebra.count_windows import count_window_below
@@ -11,10 +12,12 @@ from tidegate.algebra.join_graph import source_groups
 from tidegate.algebra.keyed_join import ConstraintKind, JoinEdge, KeyedJoin
 from tidegate.algebra.plan import Filter, Join, Map, Output, Plan, Window, inputs, walk, with_inputs
 from tidegate.algebra.properties import validity_bound
+from tidegate.algebra.unbounded_inputs import unbounded_inputs
 from tidegate.errors import Span
 from tidegate.expressions.nodes import Column, Expression, columns_of
 from tidegate.optimizer.advice import KeyedJoins
 from tidegate.optimizer.edge_constraints import GraphInputs, constraints_on
+from tidegate.optimizer.failing_rows import report_failing_rows
 from tidegate.optimizer.join_clusters import Cluster, EdgeTerms, edges_of, groups_of, implied_edges, is_inner
 from tidegate.optimizer.joins import join_all
 from tidegate.optimizer.keyed_join_cost import why_plain_is_cheaper
@@ -25,24 +28,29 @@ from tidegate.values import value
 
 def find_keyed_joins(plan: Plan, settings: ConstraintSettings, where: KeyedJoins = KeyedJoins.USUAL) -> Plan:
     """Replace plain joins by keyed joins, wherever there are edges and a keyed join is cheaper, or chosen."""
-    if settings.use is ConstraintUse.OFF or where is KeyedJoins.NEVER:
+    if settings.use is ConstraintUse.OFF:
         return plan
-    return _Replacement(settings, where is KeyedJoins.ALWAYS).replace_joins(plan)
+    return _Replacement(settings, where).replace_joins(plan)
 
 
 @value
 class _Replacement:
-    """Replacement of joins by keyed joins: those that are expected to be cheaper, or all."""
+    """Replacement of joins by keyed joins: those that are expected to be cheaper, all, or none that need not be."""
 
     settings: ConstraintSettings
-    all: bool
+    where: KeyedJoins
 
     def replace_joins(self, plan: Plan) -> Plan:
         if not isinstance(plan, Join) or not is_inner(plan):
             return with_inputs(plan, tuple(self.replace_joins(each) for each in inputs(plan)))
         found = analyse_joins(plan, self.settings)
-        joins = [group for group in found.groups if group.refused is None or self.all]
+        joins = [group for group in found.groups if self.is_replaced(group)]
         return self.rebuild_joins(plan, found, joins) if joins else self.replace_in_inputs(plan)
+
+    def is_replaced(self, group: Group) -> bool:
+        """Return whether a keyed join is made. Over unbounded windows, plain joins would keep all rows."""
+        cheaper = group.refused is None and self.where is not KeyedJoins.NEVER
+        return cheaper or self.where is KeyedJoins.ALWAYS or bool(unbounded_inputs(group.join))
 
     def replace_in_inputs(self, plan: Plan) -> Plan:
         """Keep a tree of joins as it is, and visit its inputs."""
@@ -57,8 +65,8 @@ class _Replacement:
             names = frozenset(group.join.schema.names)
             within = tuple(term for term in rest if columns_of(term) <= names)
             rest = [term for term in rest if term not in within]
-            made = with_inputs(group.join, tuple(self.replace_joins(each) for each in group.join.inputs))
-            parts.append(filter_by(made, within))
+            made = replace(group.join, inputs=tuple(self.replace_joins(each) for each in group.join.inputs))
+            parts.append(filter_by(report_failing_rows(made), within))
         grouped = {which for group in groups for which in group.members}
         parts += [self.replace_joins(leaf.plan) for at, leaf in enumerate(found.leaves) if at not in grouped]
         joined = parts[0] if len(parts) == 1 else join_all(parts, rest, plan.span)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.algebra.constraints import Reach
 from tidegate.algebra.join_graph import source_groups
-from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge
+from tidegate.algebra.keyed_join import ConstraintKind, EdgeConstraint, JoinEdge, KeyedJoin
+from tidegate.algebra.properties import validity_bound
 from tidegate.optimizer.edge_constraints import GraphInputs
 
 ROW_COST = 1.5
@@ -18,6 +19,12 @@ ROW_COST = 1.5
 
 WAITING_SHARE = 0.1
 """Assumed share of the rows with children that wait for them during their whole validity."""
+
+KEY_SHARE = 0.25
+"""Cost of a kept key, relative to that of a kept row."""
+
+CLEARLY = 2
+"""Factor by which waiting rows must cost more than the keys that would stop them, and that must be read for it."""
 
 OTHER_SHARE = 0.1
 """Assumed share of a validity for a reach that is not yet known, or not in the unit of the window."""
@@ -55,10 +62,31 @@ def expected_stays(
     return [stays.stay_when_complete(each) + stays.stay_while_waiting(each) for each in range(len(lengths))]
 
 
+def gains_by_failing_rows(join: KeyedJoin, which: int) -> bool:
+    """Return whether parents of an input would wait so long for rows that fail its conditions that keys of these pay.
+
+    Without such a key, a parent waits until its constraint lets it go, or its window ends.
+    """
+    lengths = _known_lengths([validity_bound(each) for each in join.inputs])
+    waits = [_longest_wait(join, at, lengths[edge.parent]) for at, edge in enumerate(join.edges) if edge.child == which]
+    return sum(waits) >= CLEARLY * KEY_SHARE * lengths[which] and bool(waits)
+
+
+def _longest_wait(join: KeyedJoin, edge: int, length: float) -> float:
+    ends = (ConstraintKind.ARRIVING, ConstraintKind.ORDERED_CHILDREN)
+    known = [each.within.time for each in join.used_constraints if each.edge == edge and each.kind in ends]
+    known += [None for at, kind in join.watched if at == edge and kind in ends]
+    return min([length, *(OTHER_SHARE * length if time is None else time for time in known)])
+
+
 def _validity_lengths(known: GraphInputs) -> list[float]:
     """Return how long elements are valid; the longest known validity where it is unknown."""
-    longest = max((each for each in known.lengths if each is not None), default=1)
-    return [longest if each is None else each for each in known.lengths]
+    return _known_lengths(known.lengths)
+
+
+def _known_lengths(lengths: Sequence[int | None]) -> list[float]:
+    longest = max((each for each in lengths if each is not None), default=1)
+    return [longest if each is None else each for each in lengths]
 
 
 class _StayEstimate:

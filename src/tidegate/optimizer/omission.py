@@ -14,7 +14,7 @@ from tidegate.algebra.plan import Map, Output, Plan, rewrite
 from tidegate.algebra.properties.domains import domain_of, range_of
 from tidegate.algebra.threshold_alert import Alert, Demand, KeepAll, Link
 from tidegate.errors import QueryError, Span
-from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform
+from tidegate.expressions.nodes import Call, Column, Expression, children, columns_of, conjuncts, transform, walk
 from tidegate.expressions.shape.verdict import Proved, Refuted, Shape, Verdict
 from tidegate.expressions.sql_text import to_sql
 from tidegate.optimizer.names import select_columns
@@ -38,8 +38,13 @@ def _with_demands(join: ThresholdJoin) -> Plan:
 
 def _add_demands(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
     """Return the alert with a demand for each member; add the columns that demands read to `inputs`."""
+    alone = len(alert.members) == 1
     if alert.everything:
-        return replace(alert, demands=(KeepAll("EMIT ALL asks for every combination"),) * len(alert.members))
+        every = "EMIT ALL asks for every element" if alone else "EMIT ALL asks for every combination"
+        return replace(alert, demands=(KeepAll(every),) * len(alert.members))
+    if alone:
+        alert, only = _demand_of_only_member(alert, inputs, span)
+        return replace(alert, demands=(only,))
     demands: list[Demand | KeepAll] = []
     for position in range(len(alert.members)):
         alert, demand = _demand_of_member(alert, position, inputs, span)
@@ -49,32 +54,93 @@ def _add_demands(alert: Alert, inputs: list[Plan], span: Span) -> Alert:
 
 def _demand_of_member(alert: Alert, position: int, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | KeepAll]:
     """Return the demand on one member, and the alert, which may now read the value from a new column."""
-    from tidegate.expressions.shape.proof import certify
-
     window = omission_window(alert, position)
     if isinstance(window, KeepAll):
         return alert, window
-    member = alert.members[position]
-    value = _value_of_member(alert, frozenset(inputs[member].schema.names))
+    value = _value_of_member(alert, frozenset(inputs[alert.members[position]].schema.names))
     if isinstance(value, KeepAll):
         return alert, value
-    name = value.name if isinstance(value, Column) else f"alert:{alert.name}:{position}"
-    column = Column(name, value.type)
-    crossing = _substitute_part(crossing_of(alert), value, column)
-    verdict = certify(crossing, name, _domains(crossing, inputs, {name: value}))
+    verdict = _verdict_on(value, alert, position, inputs)
     # For a part of the formula only bounds are known: a counterexample may use a value that it never has.
     is_refuted = isinstance(verdict, Refuted) and isinstance(value, Column)
     shape = _reliable_shape(verdict, alert, position, span, is_refuted=is_refuted)
     if isinstance(shape, KeepAll):
         return alert, shape
-    if name not in inputs[member].schema:
+    return _demand_on_value(alert, position, inputs, value, _demand_of_shape(shape, *window))
+
+
+def _demand_of_only_member(alert: Alert, inputs: list[Plan], span: Span) -> tuple[Alert, Demand | KeepAll]:
+    """Return the demand on the elements of an alert on one stream, and the alert, which may read a new column.
+
+    The demand must not compute what is costly. So its value is the smallest part of the formula that suffices, and not
+    the largest one as with joins; user-defined functions are computed for needed elements only.
+    """
+    if alert.representation is None:
+        return alert, KeepAll("without WITHIN each element is compared with the threshold")
+    crossing = crossing_of(alert)
+    parts = _sufficient_parts(crossing)
+    if not parts:
+        is_number = all(column.type.is_numeric for column in _columns_in(crossing))
+        why = "several columns of it in several places" if is_number else "a value that is not a number"
+        return alert, KeepAll(f"the threshold reads {why}")
+    # What the author asserts is about what the function reads.
+    parts = parts[:1] if alert.assumed else parts
+    verdicts = [_verdict_on(part, alert, 0, inputs) for part in parts]
+    chosen = next((place for place, verdict in enumerate(verdicts) if isinstance(verdict, Proved)), 0)
+    value, verdict = parts[chosen], verdicts[chosen]
+    is_refuted = isinstance(verdict, Refuted) and isinstance(value, Column)
+    shape = _reliable_shape(verdict, alert, 0, span, is_refuted=is_refuted)
+    if isinstance(shape, KeepAll):
+        return alert, shape
+    demand = _demand_of_shape(shape, alert.representation.window, strict=alert.representation.strict)
+    return _demand_on_value(alert, 0, inputs, value, replace(demand, keeps_copies=True))
+
+
+def _sufficient_parts(crossing: Expression) -> list[Expression]:
+    """Return the numbers that determine an expression and need no user-defined function, the smallest ones first."""
+    parts = dict.fromkeys(p for p in walk(crossing) if p.type.is_numeric and columns_of(p) and not _calls_user(p))
+    rest = Column("", Type.DOUBLE)
+    sufficient = [p for p in parts if columns_of(_substitute_part(crossing, p, rest)) == {rest.name}]
+    return sorted(sufficient, key=lambda part: sum(1 for _ in walk(part)))
+
+
+def _calls_user(expression: Expression) -> bool:
+    return any(isinstance(part, Call) and part.user is not None for part in walk(expression))
+
+
+def _verdict_on(value: Expression, alert: Alert, position: int, inputs: list[Plan]) -> Verdict:
+    """Return what is known of the shape of an alert's function in a value of one member."""
+    from tidegate.expressions.shape.proof import certify
+
+    column = _column_of(value, alert, position)
+    crossing = _substitute_part(crossing_of(alert), value, column)
+    return certify(crossing, column.name, _domains(crossing, inputs, {column.name: value}))
+
+
+def _demand_on_value(
+    alert: Alert, position: int, inputs: list[Plan], value: Expression, demand: Demand
+) -> tuple[Alert, Demand]:
+    """Return a demand by a value of one member, and the alert, which may now read the value from a new column."""
+    column, member = _column_of(value, alert, position), alert.members[position]
+    if column.name not in inputs[member].schema:
         kept = tuple(Output(f.name, Column(f.name, f.type)) for f in inputs[member].schema)
-        inputs[member] = Map(inputs[member], (*kept, Output(name, value)))
+        inputs[member] = Map(inputs[member], (*kept, Output(column.name, value)))
         new_value, condition = (_substitute_part(each, value, column) for each in (alert.value, alert.condition))
         alert = replace(alert, value=new_value, condition=condition)
     shown = to_sql(value)
-    why = shape.why.replace(f'"{name}"', f"({shown})").replace(name, shown)
-    return alert, Demand(name, *window, *_SIDES[shape.shape], shown, why)
+    why = demand.why.replace(f'"{column.name}"', f"({shown})").replace(column.name, shown)
+    return alert, replace(demand, value=column.name, value_text=shown, why=why)
+
+
+def _demand_of_shape(shape: Proved, window: int, strict: bool) -> Demand:  # noqa: FBT001 - as `omission_window` has it
+    """Return a demand, still without a value, by the sides on which elements of a shape must be bracketed."""
+    above, below = _SIDES[shape.shape]
+    return Demand("", window, strict, above, below, why=shape.why)
+
+
+def _column_of(value: Expression, alert: Alert, position: int) -> Column:
+    """Return the column that has, or will have, a value of one member."""
+    return value if isinstance(value, Column) else Column(f"alert:{alert.name}:{position}", value.type)
 
 
 def _reliable_shape(verdict: Verdict, alert: Alert, position: int, span: Span, *, is_refuted: bool) -> Proved | KeepAll:

@@ -11,7 +11,7 @@ from tidegate.optimizer.aggregates import AGGREGATE_RULES, push_aggregate_below_
 from tidegate.optimizer.columns import prune_columns
 from tidegate.optimizer.constants import CONSTANT_RULES
 from tidegate.optimizer.disjunctions import DISJUNCTION_RULES
-from tidegate.optimizer.extremes import EXTREME_RULES
+from tidegate.optimizer.extremes import EXTREME_RULES, omit_below_extremes
 from tidegate.optimizer.filters import FILTER_RULES
 from tidegate.optimizer.grouping import group_below_join_on_key
 from tidegate.optimizer.join_order import order_joins_by_cost
@@ -49,6 +49,10 @@ OMISSION = plan_rule(
     "an element between greater (and smaller) ones within the window raises no alarm that these do not raise",
     omit_what_cannot_alarm,
 )
+EXTREMES = plan_rule(
+    "γk,max(ωd(S)) = γk,max(ωd(S')) if S' lacks elements of S between two greater ones at most d apart; so for min",
+    omit_below_extremes,
+)
 PRUNING = plan_rule("π(op(S)) = π(op(π(S))) if the inner π keeps what op reads", prune_columns)
 
 
@@ -77,7 +81,7 @@ def phases(
         (reorder_joins,),
         (join_order,),
         rules,
-        (OMISSION,),
+        (OMISSION, EXTREMES),
         (keyed_joins,),
         (similarity_joins,) if choices.similarity_joins or shedding.policy is not Policy.OFF else (),
         # After everything that moves filters: their position determines which columns are read.

@@ -11,9 +11,12 @@ from dataclasses import replace
 
 from tidegate.algebra.adaptable import is_adaptable
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
+    Changes,
     Coalesce,
     Distinct,
+    Filter,
     Granularity,
     Join,
     Limit,
@@ -29,6 +32,7 @@ from tidegate.algebra.plan import (
 )
 from tidegate.algebra.properties import is_chronon
 from tidegate.algebra.properties.calls import call_can_fail
+from tidegate.expressions.nodes import Column
 from tidegate.optimizer.names import is_safe
 from tidegate.optimizer.rule import Scope, rule
 
@@ -65,6 +69,29 @@ def drop_coalesce_below_window(plan: Plan) -> Plan | None:
     return None
 
 
+@rule("op(ζ(S)) = op(ς(S)) = op(S) for operators that look at each instant separately", scope=Scope.TIME)
+def drop_recut_below_groups(plan: Plan) -> Plan | None:
+    # They merge equal neighbours themselves, and a coalesce would hold back the watermark.
+    match plan:
+        case Aggregate(calls=calls) if any(call_can_fail(c) for c in calls):
+            return None  # a result that fails becomes a dead letter for each of its parts
+        case Aggregate() | Distinct() | Limit() | Changes() | SetOperation():
+            below = tuple(each.source if isinstance(each, Coalesce | Split) else each for each in inputs(plan))
+        case SemiJoin(right=Coalesce() | Split() as right):
+            below = (plan.left, right.source)
+        case _:
+            return None
+    return None if below == inputs(plan) else with_inputs(plan, below)
+
+
+@rule("ζ(γ(S)) = γ(S): a group reports each row once, with its whole validity", scope=Scope.TIME)
+def drop_coalesce_of_groups(plan: Plan) -> Plan | None:
+    match plan:
+        case Coalesce(source=source, length=length) if length == WHOLE and _reports_whole_rows(source):
+            return source
+    return None
+
+
 @rule("Γa(Γb(S)) = Γa(S) if a is a multiple of b (20.2)", scope=Scope.TIME)
 def merge_granularities(plan: Plan) -> Plan | None:
     match plan:
@@ -90,9 +117,22 @@ PLACEMENT_RULES = (
     merge_splits,
     drop_inner_recut,
     drop_coalesce_below_window,
+    drop_recut_below_groups,
+    drop_coalesce_of_groups,
     merge_granularities,
     push_granularity_down,
 )
+
+
+def _reports_whole_rows(plan: Plan) -> bool:
+    """Return whether no two rows of a plan are equal and adjacent in time, if each is reported once."""
+    match plan:
+        case Filter(source=source):
+            return _reports_whole_rows(source)
+        case Map(source=source, outputs=outputs):
+            kept = {o.expression.name for o in outputs if isinstance(o.expression, Column)}
+            return kept == set(source.schema.names) and _reports_whole_rows(source)
+    return isinstance(plan, Aggregate | Distinct)
 
 
 def _commutes(plan: Plan) -> bool:

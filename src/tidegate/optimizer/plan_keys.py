@@ -74,9 +74,11 @@ def parameters(plan: Plan, at: Mapping[str, str]) -> tuple[Hashable, ...]:
             return ("union",)
         case Join(predicate=predicate):
             return ("join", rename(predicate, at))
-        case KeyedJoin(edges=edges, streams=streams, constraints=constraints, watched=watched, settings=settings):
-            known = tuple(replace(c, unused=c.unused and "unused") for c in constraints)
-            return ("keyed join", tuple(_edge_by_position(e, at) for e in edges), streams, known, watched, settings)
+        case KeyedJoin(edges=edges, streams=streams, watched=watched, settings=settings):
+            known = tuple(replace(c, unused=c.unused and "unused") for c in plan.constraints)
+            marks = tuple(mark and at[mark] for mark in plan.marks)
+            own = tuple(_edge_by_position(e, at) for e in edges)
+            return ("keyed join", own, streams, known, watched, settings, marks)
         case SimilarityJoin(similarity=likeness, predicate=predicate, shedding=shedding, width=width):
             alike = None if likeness is None else _similarity_by_position(likeness, at)
             return ("similarity join", alike, rename(predicate, at), _shedding_by_position(shedding, at), width)

@@ -45,10 +45,13 @@ def explain_program(program: Program, shown: ExplainFormat = ExplainFormat.TEXT)
 def analyze_program(program: Program, measure: Measure) -> str:
     """Run a program, and show its plans with the figures of the run."""
     from tidegate.runtime.explain import explain_compiled
+    from tidegate.runtime.omissions import omissions_of
 
     progress = measure(program)
-    plans = explain_compiled(*compile_queries(program), figures=progress.operators)
-    return f"{plans}\n\nrun\n  {_describe_run(progress)}"
+    compiled, graph = compile_queries(program)
+    plans = explain_compiled(compiled, graph, figures=progress.operators)
+    lines = [*(each.describe() for each in omissions_of(graph, progress.operators)), _describe_run(progress)]
+    return "\n".join([plans, "", "run", *(f"  {line}" for line in lines)])
 
 
 def explain_program_cost(program: Program, runs: Iterable[Progress] = ()) -> str:

@@ -17,6 +17,7 @@ from tidegate.algebra.similarity_join import Shedding
 from tidegate.algebra.size_columns import same_windows
 from tidegate.algebra.user_functions import user_signatures
 from tidegate.catalog.catalog import Catalog, Program, Query, SourceStream
+from tidegate.connectors.functions import NO_CONNECTORS, Connectors
 from tidegate.connectors.ranges import Source
 from tidegate.connectors.sinks import FileSink
 from tidegate.connectors.source import check_start, open_source
@@ -29,6 +30,7 @@ from tidegate.optimizer.sharing import SubplanTable, share_subplans
 from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.optimizer.total_grouping import group_totals
+from tidegate.optimizer.unbounded_joins import growth_warnings, refuse_growing_joins
 from tidegate.physical.common.emit import Emit
 from tidegate.physical.common.plan import Apply, PhysicalPlan
 from tidegate.physical.lower import lower
@@ -69,7 +71,7 @@ def compile_queries(program: Program) -> tuple[tuple[CompiledQuery, ...], StageG
         (plan, rules if own is given else (group_totals.__name__, *rules))
         for (plan, rules), own, given in zip(optimized, grouped, joined, strict=True)
     ]
-    _refuse_wrong_results(program, [plan for plan, _ in optimized])
+    _refuse_wrong_plans(program, [plan for plan, _ in optimized])
     plans = share_subplans([plan for plan, _ in optimized])
     compiled = tuple(
         CompiledQuery(
@@ -95,7 +97,7 @@ def compile_phase(
     """
     (plan,) = group_alerts([query.plan])
     optimized, rules = optimize(plan, program.settings, query.shedding, advice)
-    _refuse_wrong_results(replace(program, queries=(query,)), [optimized])
+    _refuse_wrong_plans(replace(program, queries=(query,)), [optimized])
     once, covered = _emission(query) is Emit.ENDED, advice.choices.covered
     shared, used = known.share_plan(optimized, owner, once=once, replaced=advice.replaced, covered=covered)
     if query.sizes and not same_windows(optimized, shared):
@@ -104,16 +106,24 @@ def compile_phase(
     return CompiledQuery(query, shared, rules, _lower_query(query, shared, optimized), reasons, optimized), used
 
 
-def _refuse_wrong_results(program: Program, plans: Sequence[Plan]) -> None:
+def _refuse_wrong_plans(program: Program, plans: Sequence[Plan]) -> None:
+    """Raise a QueryError if an optimised plan would give wrong results, or keep rows in memory for ever."""
     try:
         for query, plan in zip(program.queries, plans, strict=True):
+            refuse_growing_joins(query.plan, plan, program.settings)
             if not query.shedding.approximate:
                 refuse_wrong_results(plan)
     except QueryError as error:
         raise error.with_text(program.text) from None
 
 
-def idle_shedding_warnings(program: Program, compiled: Sequence[CompiledQuery]) -> tuple[TidegateWarning, ...]:
+def plan_warnings(program: Program, compiled: Sequence[CompiledQuery]) -> tuple[TidegateWarning, ...]:
+    """Return warnings that only the optimised plans show."""
+    growing = (each for c in compiled for each in growth_warnings(c.own_plan))
+    return (*_idle_shedding_warnings(program, compiled), *(each.with_text(program.text) for each in growing))
+
+
+def _idle_shedding_warnings(program: Program, compiled: Sequence[CompiledQuery]) -> tuple[TidegateWarning, ...]:
     """Return warnings about shedding that is turned on where nothing can be shed.
 
     A query that turns shedding on itself gets its own warning. SET gets one only if no query can shed.
@@ -171,21 +181,25 @@ def compile_job(
     buckets: int = 1,
     sinks: Mapping[str, FileSink],
     sources: Mapping[str, Source] | None = None,
+    connectors: Connectors = NO_CONNECTORS,
     live: bool = False,
     is_resumed: bool = False,
 ) -> Job:
     """Compile a program to a job that can be started; open and check its sources.
 
-    `sources` has, by stream name, sources that need not be opened. A `live` run may wait for its first files. A run
-    with `is_resumed` continues from a checkpoint.
+    `sources` has, by stream name, sources that need not be opened; `connectors` are those that users registered.
+    A `live` run may wait for its first files. A run with `is_resumed` continues from a checkpoint.
     """
     compiled, graph = compile_queries(program)
     given = sources or {}
-    opened = {s: given.get(s) or open_source(source_stream_of(program.catalog, s)) for s in graph.streams}
+    catalog = program.catalog
+    opened = {
+        s: given.get(s) or open_source(source_stream_of(catalog, s), connectors=connectors) for s in graph.streams
+    }
     places = {s: check_start(source, live=live, is_resumed=is_resumed) for s, source in opened.items()}
     awaited = {s: place for s, place in places.items() if place is not None}
     identity = _identity(compiled, {s: source.stream for s, source in opened.items()})
-    warnings = idle_shedding_warnings(program, compiled)
+    warnings = plan_warnings(program, compiled)
     adjusted = adjusted_windows(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tidegate.algebra.explain import explain
 from tidegate.algebra.explain_keyed_join import describe_join_graphs, describe_wrong_results
 from tidegate.algebra.explain_similarity_join import describe_similarity_joins
-from tidegate.algebra.explain_threshold_alert import certificates
+from tidegate.algebra.explain_threshold_alert import certificates, omission_below_aggregates
 from tidegate.algebra.plan import Plan
 from tidegate.errors import deep_recursion
 from tidegate.physical.common.plan import PhysicalPlan, Read
@@ -67,7 +67,7 @@ def _optimizer_sections(each: CompiledQuery) -> Iterator[str]:
     yield f"optimised plan\n{explain(each.optimized)}"
     yield _section_text("rules that applied", describe_rules(each))
     if kept := certificates(each.optimized):
-        yield _section_text("what alerts keep", kept)
+        yield _section_text("what alerts keep", [*kept, *omission_below_aggregates(each.optimized)])
     if graphs := describe_join_graphs(each.optimized):
         # The differences are listed separately: join graphs are part of a checkpoint's identity, differences are not.
         yield _section_text("join graphs", [*graphs, *describe_wrong_results(each.optimized)])

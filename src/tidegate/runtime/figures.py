@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from math import exp
 from time import perf_counter
 from typing import NamedTuple
@@ -38,20 +39,35 @@ class OperatorFigures(NamedTuple):
     seconds: float = 0.0
     watermark: int = BEGINNING
     """Output watermark. For an operator that runs where rows are read, it follows from that of the stream."""
+    omitted_of_inputs: tuple[int, ...] = ()
+    """The omitted elements of each input; empty if there are none."""
 
     def plus(self, more: OperatorFigures) -> OperatorFigures:
         """Add the figures of another step or piece in the same bucket."""
+        has_omitted = self.omitted_of_inputs or more.omitted_of_inputs
         return OperatorFigures(
             self.rows_in + more.rows_in,
             self.rows_out + more.rows_out,
             self.omitted + more.omitted,
             self.seconds + more.seconds,
             max(self.watermark, more.watermark),
+            add_counts(self.omitted_of_inputs, more.omitted_of_inputs) if has_omitted else (),
         )
 
     def plus_bucket(self, more: OperatorFigures) -> OperatorFigures:
         """Add the figures of another bucket: the output is known up to the lower watermark."""
         return self.plus(more)._replace(watermark=min(self.watermark, more.watermark))
+
+
+def add_counts(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Add counts by position; missing ones are 0.
+
+    Examples
+    --------
+    >>> add_counts((1, 2), (3,)), add_counts((), (4,))
+    ((4, 2), (4,))
+    """
+    return tuple(a + b for a, b in zip_longest(one, other, fillvalue=0))
 
 
 FiguresByPlace = dict[OperatorPlace, OperatorFigures]
@@ -184,3 +200,5 @@ class Metadata:
     sources: pa.Table
     phases: pa.Table
     """Seconds of each phase of steps: in total, in the last step, and the quantiles of the last steps."""
+    omissions: pa.Table
+    """A row for each stream of which an alert may omit readings: how many it got, and how many it omitted."""

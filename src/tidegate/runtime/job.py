@@ -27,7 +27,7 @@ from tidegate.runtime.ending_phase import EndingPhase
 from tidegate.runtime.figures import FiguresByPlace, Metadata, SourceFigures, StepPhases
 from tidegate.runtime.live_tables import live_readings
 from tidegate.runtime.pieces import MOST_PAIRS
-from tidegate.runtime.reload import is_reloadable
+from tidegate.runtime.reload import tables_to_read_again
 from tidegate.runtime.sampling import SampledStream
 from tidegate.runtime.source_distances import NO_DISTANCE, ObservedDistance
 from tidegate.runtime.stage_graph import StageGraph
@@ -113,11 +113,9 @@ class Job:
         versions = {t: version_of(self.sources[t]) for t in self.tables}
         if self.is_live:
             return live_readings(self.graph, self.tables, versions, known)
-        return {
-            table: version
-            for table, version in versions.items()
-            if table not in known or (known[table] != version and is_reloadable(self.graph, table, self.tables))
-        }
+        changed = [t for t, version in versions.items() if t in known and known[t] != version]
+        again = tables_to_read_again(self.graph, changed, self.tables)
+        return {table: version for table, version in versions.items() if table not in known or table in again}
 
     def first_watermarks(self) -> dict[str, int]:
         return {s: FOREVER if s in self.tables else BEGINNING for s in self.graph.streams}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tidegate.runtime.reload import is_reloadable
+from tidegate.runtime.reload import tables_to_read_again
 from tidegate.runtime.stage_graph import StageGraph
 
 
@@ -18,8 +18,10 @@ def live_readings(
 ) -> dict[str, str]:
     """Return what to read next: tables that have changed, for all readers, and known tables for new readers."""
     due: dict[str, str] = {}
+    changed = [table for table, version in versions.items() if table in known and known[table] != version]
+    again = tables_to_read_again(graph, changed, tables)
     for table, version in versions.items():
-        if table in known and known[table] != version and is_reloadable(graph, table, tables):
+        if table in again and table in known:
             due[table] = version
         else:
             new = (stage.number for stage in graph.readers[table] if reading_of(table, stage.number) not in known)

@@ -18,6 +18,7 @@ from tidegate.runtime.explain_stages import explain_stages
 from tidegate.runtime.figures import NO_BUCKET, Metadata, OperatorFigures, OperatorPlace, StepPhases
 from tidegate.runtime.graph_parts import carry_figures, part_of_query, users_of_operators, users_of_outlets
 from tidegate.runtime.job import Job, Progress
+from tidegate.runtime.omissions import OMISSION_COLUMNS, omissions_of
 from tidegate.runtime.stage import FromStream, Stage
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import NO_SIZE, StateSize
@@ -33,6 +34,7 @@ OPERATOR_COLUMNS = pa.schema(
         "bucket": pa.int64(),
         "rows_in": pa.int64(),
         "rows_out": pa.int64(),
+        "omitted": pa.int64(),
         "selectivity": pa.float64(),
         "seconds": pa.float64(),
         "state_rows": pa.int64(),
@@ -78,6 +80,7 @@ def collect_metadata(job: Job, observed: Observed, query: str | None = None) -> 
         pa.Table.from_pylist(list(operators), OPERATOR_COLUMNS),
         pa.Table.from_pylist([_source_row(stream, observed) for stream in graph.streams], SOURCE_COLUMNS),
         pa.Table.from_pylist(list(phase_rows(progress)), PHASE_COLUMNS),
+        pa.Table.from_pylist([each.row for each in omissions_of(graph, figures)], OMISSION_COLUMNS),
     )
 
 
@@ -132,6 +135,7 @@ def _operator_rows(
                 "bucket": None if bucket == NO_BUCKET else bucket,
                 "rows_in": each.rows_in,
                 "rows_out": each.rows_out,
+                "omitted": each.omitted,
                 "selectivity": each.rows_out / each.rows_in if each.rows_in else None,
                 "seconds": each.seconds,
                 "state_rows": size.rows,
@@ -198,10 +202,16 @@ def _quantile(numbers: Sequence[float], part: float) -> float | None:
 # ---- text
 
 
-def describe_metadata(operators: pa.Table) -> str:
-    """Return the table of operators as text, with aligned columns."""
-    rows = [tuple(map(_cell_text, row.values())) for row in operators.to_pylist()]
-    return "\n".join(align_rows([tuple(operators.column_names), *rows])) if rows else "no query runs"
+def describe_metadata(metadata: Sequence[Metadata]) -> str:
+    """Return the tables of operators, and of what alerts omitted, as text with aligned columns."""
+    tables = (pa.concat_tables(getattr(each, name) for each in metadata) for name in ("operators", "omissions"))
+    shown = [_table_text(table) for table in tables if table.num_rows] if metadata else []
+    return "\n\n".join(shown) if shown else "no query runs"
+
+
+def _table_text(table: pa.Table) -> str:
+    rows = [tuple(map(_cell_text, row.values())) for row in table.to_pylist()]
+    return "\n".join(align_rows([tuple(table.column_names), *rows]))
 
 
 def _cell_text(cell: object) -> str:
@@ -222,6 +232,7 @@ def explain_running(job: Job, observed: Observed, query: str) -> str:
     figures = carry_figures(observed.progress.operators.copy(), job.graph, part)
     stages = explain_stages(part, figures, observed.sizes)
     run = _describe_run(collect_metadata(job, observed, query))
+    run += [each.describe() for each in omissions_of(part, figures)]
     return "\n".join([f"query {query}", "", stages, "", "run", *(f"  {line}" for line in run)])
 
 

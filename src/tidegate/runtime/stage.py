@@ -142,7 +142,9 @@ class StageStep:
     def add(self, number: int, placed: PlacedOperator, step: Step, rows_in: int, seconds: float) -> None:
         """Add the result of an operator."""
         rows_out = len(step.output)
-        self.figures[number] = OperatorFigures(rows_in, rows_out, step.omitted, seconds, step.watermark)
+        self.figures[number] = OperatorFigures(
+            rows_in, rows_out, sum(step.omitted), seconds, step.watermark, step.omitted if any(step.omitted) else ()
+        )
         self.pairs = max(self.pairs, step.pairs)
         if placed.is_keyed and rows_out:
             self.reach = max(self.reach, int(step.output.end.max()))

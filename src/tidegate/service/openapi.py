@@ -160,7 +160,7 @@ _SCHEMAS: Json = {
         exact_from=_INSTANT,
         rows_out=_COUNT,
     ),
-    "Metadata": _record(**dict.fromkeys(("operators", "sources", "phases"), _ROWS)),
+    "Metadata": _record(**dict.fromkeys(("operators", "sources", "phases", "omissions"), _ROWS)),
     "Health": _HEALTH,
     "Status": {
         "type": "object",

@@ -82,3 +82,16 @@ def test_the_page_of_the_language_names_every_function():
     words = set(re.findall(r"\w+", (ROOT / "docs/language.md").read_text()))
     synonyms = {"ceiling", "char_length", "character_length", "pow", "substr", "strpos", "instr", "dayofmonth"}
     assert set(function_names()) - synonyms <= words
+
+
+def test_the_page_of_plans_shows_what_is_printed(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    page = ROOT / "docs/plans.md"
+    made, wrong, *_ = blocks(page, "python")
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(made, names)
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        exec(wrong, {})
+    for text in (f"{names['closing']!r}\n", shown.getvalue()):
+        assert f"```\n{text}```\n" in page.read_text()

@@ -39,6 +39,7 @@ MORE_ARGUMENTS_ALLOWED = {
     ("cli/edge.py", "edge"): "the options of the command",
     ("cli/serve.py", "serve"): "the options of the command",
     ("session.py", "Session.run"): "settings, by keyword",
+    ("live/session.py", "LiveSession.__init__"): "settings, by keyword",
 }
 
 OPERATORS = {

@@ -232,3 +232,20 @@ def test_a_session_refuses_paths_outside(tmp_path):
         session.execute(f"CREATE STREAM a (t BIGINT) FROM '{tmp_path}/in/*.csv' TIMESTAMP BY t")
         with pytest.raises(QueryError, match="outside"):
             session.execute(f"INSERT INTO '{tmp_path}/out' SELECT t FROM a")
+
+
+def test_a_join_over_unbounded_windows_is_refused_or_warned_about(session, tmp_path):
+    source = f"FROM '{tmp_path}/a.csv' TIMESTAMP BY t KEY (k)"
+    session.execute(
+        f"CREATE STREAM p (t BIGINT, k INT) {source} CONSTRAINT (k) REFERENCES o (k) WITHIN 5 MICROSECONDS;"
+        f"CREATE STREAM o (t BIGINT, k INT) {source} CONSTRAINT (k) REFERENCES p (k) WITHIN 0 SECONDS;"
+        f"CREATE STREAM q (t BIGINT, k INT) {source}"
+    )
+    query = (
+        "CREATE QUERY grows AS SELECT p.k FROM p WINDOW(RANGE UNBOUNDED), {0} WINDOW(RANGE UNBOUNDED) WHERE p.k = {0}.k"
+    )
+    answer, *_ = session.execute(query.format("o"))
+    assert [warning.code for warning in answer.warnings] == ["W202"]
+    session.step()
+    with pytest.raises(QueryError, match="rows of p stay in memory for ever"):
+        session.execute(query.replace("grows", "other").format("q"))

@@ -11,6 +11,7 @@ import pytest
 
 from tidegate.algebra.explain import explain
 from tidegate.algebra.plan import (
+    WHOLE,
     Aggregate,
     AggregateCall,
     Change,
@@ -130,6 +131,8 @@ CASES: dict[str, Plan] = {
     "merge_splits": Split(Split(Window(S, 10), 3), 5),
     "drop_inner_recut": Coalesce(Split(Window(S, 10), 3), 60),
     "drop_coalesce_below_window": Window(Coalesce(Distinct(S), 60), 10),
+    "drop_recut_below_groups": SetOperation(Coalesce(Window(S, 10), WHOLE), Split(R, 5), SetRule.EXCEPT_ALL),
+    "drop_coalesce_of_groups": Coalesce(Filter(columns(top(S, "sk", of="sv"), a="top", k="sk"), more("a")), WHOLE),
     "merge_granularities": Granularity(Granularity(Window(S, 120), 20), 60),
     "push_granularity_down": Granularity(top(Window(S, 120), "sk", of="sv"), 60),
     "drop_distinct_of_unique": Distinct(top(S, "sk", of="sv")),
@@ -178,6 +181,8 @@ REFUSED: dict[str, Plan] = {
     "push_map_below_count_window": columns(CountWindow(S, 5), a="sv"),
     "omit_split": Split(Window(S, 5), 1),
     "merge_granularities": Granularity(Granularity(S, 20), 50),
+    "drop_recut_below_groups": SemiJoin(Coalesce(Window(S, 10), WHOLE), R, ON_KEYS),
+    "drop_coalesce_of_groups": Coalesce(columns(top(S, "sk", of="sv"), a="top"), WHOLE),
     "push_granularity_down": Granularity(Filter(S, more("sv")), 60),
     "drop_distinct_of_unique": Distinct(S),
     "push_distinct_below_join": Distinct(Join(S, R, ON_KEYS)),

@@ -67,6 +67,7 @@ def test_an_operator_that_reads_has_rows_selectivity_and_the_watermark_of_its_st
             "bucket": None,
             "rows_in": 4,
             "rows_out": 3,
+            "omitted": 0,
             "selectivity": 0.75,
             "state_rows": 0,
             "state_bytes": 0,
@@ -181,7 +182,7 @@ def test_a_session_answers_as_text():
         assert heading.split() == query.metadata().operators.column_names
         assert {row.split()[0] for row in rows} == {"query_1", "high"}
         (row,) = session.ask("SHOW METADATA FOR HIGH").splitlines()[1:]
-        assert row.split()[:9] == ["high", "0", "filter", "v", ">", "6.0", "4", "1", "0.25"]
+        assert row.split()[:10] == ["high", "0", "filter", "v", ">", "6.0", "4", "1", "0", "0.25"]
         shown = session.ask("EXPLAIN ANALYZE QUERY query_1")
         assert "aggregate SUM(a.v) AS sum_v by a.k, reporting ended  [3 rows in, 3 out" in shown
         assert "state of" in shown

@@ -100,8 +100,10 @@ def is_chronon(plan: Plan) -> bool:
             return is_chronon(left) or is_chronon(right)
         case KeyedJoin(inputs=many):
             return any(is_chronon(each) for each in many)
-        case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct() | ThresholdJoin():
+        case CountWindow() | Limit() | SemiJoin() | SetOperation() | Aggregate() | Distinct():
             return False
+        case ThresholdJoin(inputs=many):
+            return len(many) == 1
         case Changes() | TotalThreshold() | GroupedTotals() | RangeThreshold():
             return True
 

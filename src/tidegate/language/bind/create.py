@@ -7,6 +7,7 @@ from tidegate.catalog.catalog import Catalog, DerivedStream, SourceStream
 from tidegate.errors import QueryError, suggest_name
 from tidegate.language.bind.constraints.declared import constraints_of, key_of
 from tidegate.language.bind.domains import domain_of
+from tidegate.language.bind.locations import find_location
 from tidegate.language.bind.names import find_type, is_same_name
 from tidegate.language.syntax import CreateSource, Name
 from tidegate.schema import Domain, Field, Schema, Type
@@ -19,13 +20,14 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
     schema, unit = _schema(statement), _unit(statement)
     start, end = _time_column(statement, statement.time_column, schema), statement.end_column
     validity = Validity.INTERVAL if end is not None else Validity.INSTANT
+    location, arguments, options = find_location(statement)
     return SourceStream(
         statement.name.text,
         schema,
-        statement.location,
+        location,
         start,
         statement.delay,
-        statement.options,
+        options,
         Validity.RELATION if statement.is_table else validity,
         _time_column(statement, end, schema),
         statement.idle_after,
@@ -34,6 +36,7 @@ def source_stream(statement: CreateSource, catalog: Catalog) -> SourceStream:
         constraints_of(statement, schema),
         unit,
         statement.stops_at_bad_file,
+        arguments,
     )
 
 

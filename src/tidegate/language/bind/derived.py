@@ -12,7 +12,7 @@ from tidegate.errors import QueryError, Span, TidegateWarning
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.create import refuse_known
 from tidegate.language.bind.names import is_same_name
-from tidegate.language.bind.queries import bind_plan, streams_of_query
+from tidegate.language.bind.queries import bind_plan, refuse_early_coalesce, streams_of_query
 from tidegate.language.bind.shedding.options import shedding_of
 from tidegate.language.bind.shedding.statement import refuse_in_derived, without_run_clauses
 from tidegate.language.syntax import AnyAlert, CreateAlert, CreateDerived, Name
@@ -27,6 +27,7 @@ def bind_derived(statement: CreateDerived, around: BindContext) -> DerivedStream
     """Bind CREATE STREAM … AS."""
     refuse_known(statement.name, around.catalog)
     refuse_in_derived(statement)
+    refuse_early_coalesce(statement.query)
     around = replace(around, making=statement.name.text)
     return DerivedStream(
         statement.name.text, bind_plan(without_run_clauses(statement.query), around), streams_of_query(statement.query)
@@ -56,8 +57,8 @@ def bind_alert_stream(statement: AnyAlert, around: BindContext, known: Sequence[
 
 def shedding_of_alert(statement: AnyAlert, around: BindContext) -> Shedding:
     """Return how an alert may shed."""
-    # Totals are exact: they make no comparisons that could be shed.
-    if not isinstance(statement, CreateAlert):
+    # Alerts on one stream make no combinations that could be shed.
+    if not isinstance(statement, CreateAlert) or len(statement.sources) == 1:
         return NO_SHEDDING
     shedding = shedding_of(statement.options, around.catalog.shedding)
     if shedding.policy is Policy.SAMPLE:

@@ -35,8 +35,17 @@ def standalone_query(name: str, query: syntax.Query, around: BindContext, *, int
     if (place := changes_clause(query)) is not None:
         _refuse_op(plan, place)
     early, admitted = early_clause(query) is not None, is_admitted(query)
+    refuse_early_coalesce(query)
     made = replace(made, early=early, is_changelog=place is not None, admit_anyway=admitted)
     return with_size_columns(made, query) if around.catalog.quality_columns else made
+
+
+def refuse_early_coalesce(query: syntax.Query) -> None:
+    """Refuse EMIT EARLY of results that COALESCE TIME puts together."""
+    written, early = without_run_clauses(query), early_clause(query)
+    if early is not None and isinstance(written, syntax.Select) and written.coalesce is not None:
+        message = "EMIT EARLY reports a row in two parts, which COALESCE TIME puts together"
+        raise QueryError("Q126", message, early, hint="remove one of them")
 
 
 def _refuse_op(plan: Plan, place: Span) -> None:

@@ -28,16 +28,21 @@ class AlertParts:
 
 
 def is_about_total(written: AlertParts) -> bool:
-    """Return whether an alert counts elements of one stream; others compare elements of several streams."""
-    counts = any(map(is_total, syntax.walk(written.contents.get("WHEN"))))
-    alone = len(written.sources) == 1 and not isinstance(written.sources[0], syntax.JoinClause)
-    return written.many or counts or alone
-
-
-def joining_alert(written: AlertParts) -> Statement:
-    """Return an alert on a function of elements of several streams."""
+    """Return whether an alert counts elements of one stream; others compare a function of elements."""
     said = written.contents
-    if written.within is None:
+    counts = any(map(is_total, syntax.walk(said.get("WHEN"))))
+    return written.many or counts or (_reads_one_stream(written) and ("WHEN" not in said or "REPEAT" in said))
+
+
+def _reads_one_stream(written: AlertParts) -> bool:
+    return len(written.sources) == 1 and not isinstance(written.sources[0], syntax.JoinClause)
+
+
+def function_alert(written: AlertParts) -> Statement:
+    """Return an alert on a function of elements of several streams, or of one."""
+    said = written.contents
+    alone = _reads_one_stream(written)
+    if written.within is None and not alone:
         hint = "add WITHIN after FROM, for example WITHIN 5 SECONDS"
         raise QueryError(
             "Q210",
@@ -47,7 +52,11 @@ def joining_alert(written: AlertParts) -> Statement:
         )
     _refuse_without_when(written, "WHEN a.value + b.value > 10")
     hint = "it is for alerts on totals: write WHEN TOTAL(…) >= …, or remove it"
-    _refuse_clauses(written, ("REPEAT", "ID", "TERMINATE WHEN"), "an alert that joins streams", hint)
+    kind = "an alert on a function of one stream" if alone else "an alert that joins streams"
+    _refuse_clauses(written, ("REPEAT", "ID", "TERMINATE WHEN"), kind, hint)
+    if alone:
+        hint = "remove it: an alert on one stream makes no combinations that could be shed"
+        _refuse_clauses(written, ("WITH",), kind, hint)
     return syntax.CreateAlert(
         written.name,
         written.sources,

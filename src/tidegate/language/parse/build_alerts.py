@@ -9,7 +9,7 @@ from lark.tree import Meta
 
 from tidegate.errors import QueryError
 from tidegate.language import syntax
-from tidegate.language.parse.build_alert_kinds import AlertParts, is_about_total, joining_alert, total_alert
+from tidegate.language.parse.build_alert_kinds import AlertParts, function_alert, is_about_total, total_alert
 from tidegate.language.parse.build_clauses import CreateClause, contents_by_keywords
 from tidegate.language.parse.build_expressions import microseconds, span_of, unquote
 from tidegate.language.parse.build_queries import QueryBuilder
@@ -33,7 +33,7 @@ class AlertBuilder(QueryBuilder):
         written = AlertParts(
             word.upper() == "ALERTS", name, sources, within, contents_by_keywords(given), given, span_of(meta)
         )
-        return total_alert(written) if is_about_total(written) else joining_alert(written)
+        return total_alert(written) if is_about_total(written) else function_alert(written)
 
     def member(self, meta: Meta, token: Token) -> Name:
         return Name(unquote(token), span_of(meta))

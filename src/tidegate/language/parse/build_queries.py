@@ -88,15 +88,15 @@ class QueryBuilder(SheddingBuilder):
     def select(
         self,
         meta: Meta,
+        coalesce: Token | None,
         distinct: bool,  # noqa: FBT001 - Lark calls by position
         items: Items,
         sources: tuple[Source, ...],
-        where: Expression | None,
-        group_by: tuple[Expression, ...] | None,
-        having: Expression | None,
-        utility: syntax.UtilityClause | None,
+        *clauses: Any,
     ) -> Query:
-        return Select(items, sources, where, group_by or (), having, distinct, span_of(meta), utility)
+        where, group_by, having, utility = clauses
+        place = None if coalesce is None else span_of(coalesce)
+        return Select(items, sources, where, group_by or (), having, distinct, span_of(meta), utility, place)
 
     def select_changes(
         self,
@@ -106,7 +106,7 @@ class QueryBuilder(SheddingBuilder):
         inner: bool,  # noqa: FBT001
         *parts: Any,
     ) -> Query:
-        return syntax.ChangesOf(function.lower(), self.select(meta, outer or inner, *parts), span_of(meta))
+        return syntax.ChangesOf(function.lower(), self.select(meta, None, outer or inner, *parts), span_of(meta))
 
     def quantifier(self, meta: Meta, word: Token | None) -> bool:
         return word is not None and word.type == "DISTINCT"

@@ -117,9 +117,8 @@ class StatementBuilder(ConstraintBuilder):
     def location(self, meta: Meta, path: Token) -> str:
         return unquote(path)
 
-    def source_call(self, meta: Meta, name: Name, *arguments: Token | None) -> str:
-        # The scheme of a location selects the connector: SOURCE f('a', 'b') is FROM 'f://a/b'.
-        return f"{name.text}://{'/'.join(unquote(a) for a in arguments if a is not None)}"
+    def source_call(self, meta: Meta, name: Name, *arguments: Token | None) -> syntax.SourceCall:
+        return syntax.SourceCall(name, tuple(unquote(a) for a in arguments if a is not None), span_of(meta))
 
     def time_clause(self, meta: Meta, name: Name) -> CreateClause:
         return CreateClause("TIMESTAMP BY", name, span_of(meta))

@@ -79,6 +79,7 @@ from tidegate.language.syntax.statements import (
     SetStatement,
     ShowMetadataStatement,
     ShowStatement,
+    SourceCall,
     Statement,
 )
 from tidegate.language.syntax.trees import walk
@@ -152,6 +153,7 @@ __all__ = [
     "ShowMetadataStatement",
     "ShowStatement",
     "Source",
+    "SourceCall",
     "Star",
     "Statement",
     "StreamReference",

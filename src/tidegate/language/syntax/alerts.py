@@ -71,11 +71,11 @@ class Assumption:
 
 @value
 class CreateAlert:
-    """An alert; with `everything`, every crossing combination is an alarm."""
+    """An alert; with `everything`, every crossing combination is an alarm. Only one on one stream may lack WITHIN."""
 
     name: Name
     sources: tuple[Source, ...]
-    within: Within
+    within: Within | None
     matching: tuple[Name, ...]
     when: Expression
     where: Expression | None

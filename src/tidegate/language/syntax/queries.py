@@ -102,6 +102,8 @@ class Item:
 
 @value
 class Select:
+    """A SELECT; `coalesce` is the place of its COALESCE TIME."""
+
     items: tuple[Item | Star, ...]
     sources: tuple[Source, ...]
     where: Expression | None
@@ -110,6 +112,7 @@ class Select:
     distinct: bool
     span: Span
     utility: UtilityClause | None = None
+    coalesce: Span | None = None
 
 
 @value

@@ -24,12 +24,21 @@ class ColumnDefinition:
 
 
 @value
+class SourceCall:
+    """SOURCE f('a', …): a connector by its name, and its arguments."""
+
+    name: Name
+    arguments: tuple[str, ...]
+    span: Span
+
+
+@value
 class CreateSource:
     """An external stream or table; `end_column` is the TO of VALID FROM … TO."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
-    location: str
+    location: str | SourceCall
     time_column: Name | None
     delay: int
     options: tuple[tuple[str, str], ...]

@@ -56,8 +56,8 @@ class Step:
     """Report of a steered operator about this step."""
     pairs: int = 0
     """Number of pairs that a bounded operator made."""
-    omitted: int = 0
-    """Number of elements that were dropped because they cannot change whether an alarm is raised."""
+    omitted: tuple[int, ...] = ()
+    """Numbers of elements of each input that were dropped because they cannot change whether an alarm is raised."""
 
 
 @runtime_checkable
@@ -66,6 +66,15 @@ class Forgetful(Protocol):
 
     def forget(self, state: Chunks, which: int) -> Chunks:
         """Return the state without the elements of one input; results made from them stay."""
+        ...
+
+
+@runtime_checkable
+class ComparesTables(Protocol):
+    """Operator over tables alone that compares their rows before and after they are read again."""
+
+    def read_again(self, state: Chunks, now: int) -> Chunks:
+        """Return the state for a step that brings all rows of the tables once more, at this instant."""
         ...
 
 
@@ -119,6 +128,21 @@ class FollowsSizes(Protocol):
 
     def with_histories(self, sizes: SizeHistories) -> Operator:
         """Return the operator with the histories of a step."""
+        ...
+
+
+@runtime_checkable
+class OmitsElements(Protocol):
+    """Operator that drops elements of its inputs because they cannot change whether an alarm is raised."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The names under which an alert reads the inputs."""
+        ...
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was omitted before, so that its inputs have all elements that may be omitted."""
         ...
 
 

@@ -24,6 +24,8 @@ class EdgeKnowledge:
     constraints: tuple[EdgeConstraint, ...]
     watched: tuple[tuple[int, ConstraintKind], ...]
     settings: ConstraintSettings
+    unbounded: tuple[int, ...] = ()
+    """Inputs whose elements never end: keys of those that never join would stay for ever."""
 
     def clustered_edges(self) -> frozenset[int]:
         """Return the edges whose cluster constraints are or may be used."""
@@ -97,7 +99,8 @@ class EdgeKnowledge:
         waits = [
             e for e in range(len(self.layout.graph.edges)) if not any((e, kind) in bounds for kind in _FOR_CHILDREN)
         ]
-        return frozenset(s for s, above in enumerate(self.layout.graph.above) if any(e in waits for e in above))
+        above = enumerate(self.layout.graph.above)
+        return frozenset(s for s, edges in above if s not in self.unbounded and any(e in waits for e in edges))
 
 
 def counters_of(streams: Sequence[str | None], arrived: Mapping[str, int]) -> list[int]:

@@ -22,6 +22,7 @@ from tidegate.physical.keyed_join.monitor import Watch, constraint_name
 from tidegate.physical.keyed_join.never_joining import count_never_joining, streams_to_keep_no
 from tidegate.physical.keyed_join.record import KeyedJoinRecord, PartnerCounts
 from tidegate.physical.keyed_join.report import KeyedJoinReport
+from tidegate.physical.keyed_join.sample_joins import MOST_HALVINGS, KeySample
 from tidegate.physical.keyed_join.verdicts import (
     ConstraintChoice,
     ConstraintVerdict,
@@ -35,6 +36,9 @@ __all__ = ["ConstraintChoice", "decide"]
 
 MOST_WATCHED_ROWS = 2**14
 """Most rows kept to watch one edge and kind by keys, in all buckets together: 256 KiB."""
+
+MOST_SAMPLED_ROWS = 2**14
+"""Most rows of the sample that shows missing results of a join over unbounded windows, in all buckets together."""
 
 _LEAST_SHARE = 2.0**-16
 """Smallest share of keys to watch."""
@@ -64,12 +68,14 @@ def decide(
         reports,
     )
     totals = add_step_counts(record.totals if record else None, reports, in_use=bool(within))
-    estimate = losses.estimate_missing(lost, choice.settings.monitoring.sample)
+    halvings = _halvings_before(record)
+    estimate = losses.estimate_missing(lost, KeySample(choice.settings.monitoring.sample, halvings))
     return KeyedJoinRecord(
         directive=KeyedJoinDirective(
             within,
             streams_to_keep_no(choice, pace, within, trackers, never),
             {w.name: _watch_limits(w, choice, record, pace, trackers[w.name], reports) for w in choice.watches},
+            _next_halvings(halvings, choice, reports),
         ),
         found=violations.mark_broken(list_candidates(choice, trackers), found, late, lost, alone=not choice.watches),
         losses=cap_estimate(estimate, choice.graph, totals),
@@ -82,6 +88,16 @@ def decide(
         broken=late,
         totals=totals,
     )
+
+
+def _halvings_before(record: KeyedJoinRecord | None) -> int:
+    return record.directive.halvings if record else 0
+
+
+def _next_halvings(halvings: int, choice: ConstraintChoice, reports: Sequence[KeyedJoinReport]) -> int:
+    """Return how often the sample of keys is halved. Windows with a bound limit it already."""
+    kept = sum(report.losses.kept for report in reports if report.losses is not None)
+    return min(halvings + (bool(choice.unbounded) and kept > MOST_SAMPLED_ROWS), MOST_HALVINGS)
 
 
 def _reaches_in_force(found: Sequence[ConstraintVerdict]) -> dict[str, Reach]:

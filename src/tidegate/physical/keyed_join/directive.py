@@ -30,3 +30,5 @@ class KeyedJoinDirective(Directive):
     keeps_no: tuple[int, ...] = ()
     """Streams, by position, that remember the keys of elements that can never join."""
     watch: Mapping[str, WatchLimits] = field(default_factory=dict)
+    halvings: int = 0
+    """How often the sample of keys that shows missing results has been halved."""

@@ -6,7 +6,7 @@ In each step the operator runs these calls in order; `batch` and `moment` are th
     hits = count_hits_on_no(join, batch)                              # before the join's own step
     answer = join.step(batch, moment, constraints)
     if MODE lean, and some constraint is or may be used:              # after the join's own step
-        lost = losses.observe_losses(sample, join, batch, moment, constraints, common, edges, share)
+        lost = losses.observe_losses(sample, join, batch, moment, constraints, common, edges, keys)
     report = KeyedJoinReport(summarize_arrivals(graph, batch, moment), join.sizes(), hits, watched, …)
 
 `watches` has one `Watch` for each edge and kind. `directive` is the last decision of the driver (`control.decide`).
@@ -246,15 +246,17 @@ def _passing_elements(arrivals: StreamArrivals) -> StreamArrivals:
 
 
 def summarize_arrivals(graph: Graph, batch: Mapping[int, StreamArrivals], moment: Moment) -> ArrivalSummary:
-    """Return for each stream: elements, the first and the last start, the longest validity, and all rows so far."""
+    """Return for each stream: passing elements, first and last start, longest validity, and all rows so far."""
     streams = [batch.get(stream) for stream in range(len(graph))]
     some = [each if each is not None and len(each) else None for each in streams]
     return ArrivalSummary(
-        elements=tuple(0 if each is None else len(each) for each in some),
+        elements=tuple(0 if each is None else len(_passing_elements(each)) for each in some),
         first=tuple(None if each is None else int(each.start.min()) for each in some),
         last=tuple(None if each is None else int(each.start.max()) for each in some),
-        longest=tuple(
-            0 if each is None or each.end[0] >= NEVER else int((each.end - each.start).max()) for each in some
-        ),
+        longest=tuple(0 if each is None else _longest_validity(each) for each in some),
         counters=tuple(moment.counters),
     )
+
+
+def _longest_validity(arrivals: StreamArrivals) -> int:
+    return NEVER if (arrivals.end >= NEVER).any() else int((arrivals.end - arrivals.start).max())

@@ -96,7 +96,8 @@ def count_never_joining(
 
 
 def _child_streams(choice: ConstraintChoice) -> list[int]:
-    return [stream for stream, above in enumerate(choice.graph.above) if above]
+    """Return the streams that may remember elements that never join: those whose elements end some time."""
+    return [stream for stream, above in enumerate(choice.graph.above) if above and stream not in choice.unbounded]
 
 
 def _streams_keeping_no(choice: ConstraintChoice, directive: KeyedJoinDirective | None) -> Collection[int]:

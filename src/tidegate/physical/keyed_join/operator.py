@@ -43,6 +43,7 @@ from tidegate.physical.keyed_join.record import KeyedJoinRecord
 from tidegate.physical.keyed_join.repeated_keys import dead_letters_of_repeated
 from tidegate.physical.keyed_join.report import KeyedJoinReport, LossReport
 from tidegate.physical.keyed_join.results import OpenResults
+from tidegate.physical.keyed_join.sample_joins import KeySample
 from tidegate.physical.keyed_join.state import KeyedJoinParameters, KeyedJoinState
 from tidegate.physical.keyed_join.warm_up import ROWS, warm_up_elements
 from tidegate.schema import Schema
@@ -61,6 +62,10 @@ class KeyedJoinOperator:
     settings: ConstraintSettings
     counted_inputs: tuple[CountedInput | None, ...] = ()
     """For each input, its window of rows or None; empty if no input is a window of rows."""
+    unbounded: tuple[int, ...] = ()
+    """Inputs whose elements never end: they leave only because of constraints."""
+    marks: tuple[str | None, ...] = ()
+    """For each input, the column that says which elements pass, or None; empty if there are none."""
     directive: KeyedJoinDirective | None = field(default=None, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -100,7 +105,8 @@ class KeyedJoinOperator:
         mode = "exact" if self.settings.exact else "lean"
         sizes = [str(each.rows) for each in self.windows.values()]
         windows = f", in windows of {' and '.join(sizes)} rows" if sizes else ""
-        return f"keyed join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}"
+        endless = f", {len(self.unbounded)} without an end" if self.unbounded else ""
+        return f"keyed join of {len(self.schemas)} along {', '.join(pairs)}, {mode}{windows}{endless}"
 
     def warm_up(self) -> None:
         exercise_steps(replace(self, directive=None)._warm_up_step)  # noqa: SLF001 - of the same class
@@ -129,6 +135,7 @@ class KeyedJoinOperator:
             self._watches,
             self.settings,
             row_bytes,
+            self.unbounded,
         )
         return control.decide(control.ConstraintChoice(*known), record, reports)
 
@@ -171,7 +178,8 @@ class KeyedJoinOperator:
 
     @property
     def _edge_knowledge(self) -> EdgeKnowledge:
-        return EdgeKnowledge(self.layout, self.streams, self.constraints, self.watched, self.settings)
+        known = self.streams, self.constraints, self.watched, self.settings, self.unbounded
+        return EdgeKnowledge(self.layout, *known)
 
     @property
     def _watches(self) -> tuple[monitor.Watch, ...]:
@@ -214,9 +222,17 @@ class KeyedJoinOperator:
                     number, row = taken[stream].arrivals_of(batch), batch.end - OPEN
                 memory.next_row[stream] += len(batch)
                 memory.joined_counts[stream] += len(batch)
-                keys = self.layout.key_codes(stream, batch)
-                arrivals[stream] = StreamArrivals(keys, batch.start, batch.end, number, row)
+                keys, passes = self.layout.key_codes(stream, batch), self._passing_elements(stream, batch)
+                arrivals[stream] = StreamArrivals(keys, batch.start, batch.end, number, row, passes)
         return arrivals
+
+    def _passing_elements(self, stream: int, batch: Batch) -> Mask | None:
+        """Return which elements pass the conditions on their input; None: all."""
+        mark = self.marks[stream] if self.marks else None
+        if mark is None:
+            return None
+        passes: Mask = batch.column(mark).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+        return passes
 
     def _make_moment(self, memory: KeyedJoinState, watermarks: Sequence[int]) -> Moment:
         counters, met, windows = counters_of(self.streams, self.arrived), list(memory.joined_counts), memory.counting
@@ -326,10 +342,10 @@ class KeyedJoinOperator:
         edges = {e for e, _ in self._edge_knowledge.declared_bounds()} | {watch.edge for watch in self._watches}
         if not edges:
             return None
-        share = self.settings.monitoring.sample
+        keys = KeySample(self.settings.monitoring.sample, self.directive.halvings if self.directive else 0)
         common = self._common_key_codes(elements, arrivals, output) if self.partition_keys[0] else None
         return losses.observe_losses(
-            memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), share
+            memory.sample, memory.join, arrivals, moment, constraints, common, sorted(edges), keys
         )
 
     def _common_key_codes(

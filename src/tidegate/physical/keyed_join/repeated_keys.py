@@ -14,7 +14,7 @@ from tidegate.physical.common.batch import Batch, concat_columns
 from tidegate.physical.common.dead_letters import NO_DEAD_LETTERS, Reason
 from tidegate.physical.common.failures import dead_letters, unqualified_name
 from tidegate.physical.common.row_segments import Segment, gather
-from tidegate.physical.keyed_join.kernels.model import GONE, StreamArrivals
+from tidegate.physical.keyed_join.kernels.model import NO, StreamArrivals
 from tidegate.physical.keyed_join.layout import KeyedJoinLayout, equal_values
 from tidegate.physical.keyed_join.state import KeyedJoinState
 
@@ -66,7 +66,8 @@ def _check_hashes(
         if not layout.is_hashed(edge):
             continue
         codes, columns = arrivals.keys[edge][at], layout.keys[stream][edge].columns
-        other = np.flatnonzero((table["component"] < GONE) & np.isin(table[f"key{edge}"], codes))
+        # Of elements that never join, only the keys are known.
+        other = np.flatnonzero((table["component"] < NO) & np.isin(table[f"key{edge}"], codes))
         cold_keys, cold_rows = memory.join.cold[stream].find(layout.key_column_name(stream, edge), codes)
         rows = np.append(table["row"][other], cold_rows)
         keys = np.append(table[f"key{edge}"][other], cold_keys)

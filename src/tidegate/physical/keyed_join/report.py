@@ -70,6 +70,8 @@ class LossReport:
 
     lost: LossSample
     waiting: tuple[float, ...] | None = None
+    kept: int = 0
+    """Elements that the sample keeps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from tidegate.physical.common.row_segments import RowStore, Segment, gather
 from tidegate.physical.common.state_cache import StateCache
 from tidegate.physical.keyed_join.count_windows import COUNTED_PREFIX, CountWindowProgress
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import GONE, horizons_of
+from tidegate.physical.keyed_join.kernels.model import NO, horizons_of
 from tidegate.physical.keyed_join.kernels.state_parts import FILTERS, filters_name, slice_name
 from tidegate.physical.keyed_join.layout import KeyedJoinLayout
-from tidegate.physical.keyed_join.losses import JoinSample
 from tidegate.physical.keyed_join.results import OpenResults
+from tidegate.physical.keyed_join.sample_joins import JoinSample
 from tidegate.schema import Schema
 
 _ROWS, _SEEN, _SAMPLE = "payload", "seen.", "sample."
@@ -274,7 +274,7 @@ def _decode_state(shape: KeyedJoinParameters, chunks: Chunks) -> KeyedJoinState:
     join = shape.load_join({name: part for name, part in parts.items() if not name.startswith((_SEEN, _SAMPLE))})
     stores = []
     for stream, table in enumerate(join.tables):
-        kept = np.sort(table["row"][table["component"] < GONE])
+        kept = np.sort(table["row"][table["component"] < NO])
         schema, numbered = shape.schemas[stream].arrow, figures.get(f"segments{stream}", 0)
         stores.append(RowStore.load(f"{_ROWS}{stream}", schema, chunks, numbered, kept))
     slices = [

@@ -53,7 +53,7 @@ class ConstraintChoice:
     """Options of a decision.
 
     `declared` are the constraints of the plan. `watches` has at most one watch for each edge and kind. `row_bytes` is
-    the size of an element of each stream.
+    the size of an element of each stream. `unbounded` are the streams whose elements never end.
     """
 
     edges: tuple[JoinEdge, ...]
@@ -62,6 +62,7 @@ class ConstraintChoice:
     watches: tuple[Watch, ...]
     settings: ConstraintSettings
     row_bytes: tuple[int, ...]
+    unbounded: tuple[int, ...] = ()
 
     @cached_property
     def graph(self) -> Graph:

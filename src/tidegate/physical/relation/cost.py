@@ -34,6 +34,7 @@ from tidegate.physical.relation.prune import PruneOperator
 from tidegate.physical.relation.semi_join import SemiJoinOperator, parts_of_semi_join
 from tidegate.physical.relation.sets import RepeatOperator
 from tidegate.physical.relation.size_columns import SizeColumnsOperator
+from tidegate.physical.relation.table_changes import TableChangesOperator
 from tidegate.physical.relation.view import ViewOperator
 from tidegate.physical.stateless.cost import unite_flows
 
@@ -60,6 +61,10 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
             output = inputs[0].map(lambda each: find_changes(each, context.selectivity(1.0)))
             output = Flow(output.whole, output.whole, inputs[0].mark, inputs[0].mark)
             return _estimate_edges("changes", operator, inputs, output, context)
+        case TableChangesOperator():
+            output = inputs[0].map(lambda each: filter_rows(each, context.selectivity(0.0)))
+            kept = keep_valid(inputs[0], TIMES + row_bytes(operator.schema), context)
+            return estimate_keeping("changes", inputs, output, context, [kept])
         case ChangelogOperator():
             output = inputs[0].map(lambda each: find_changes(each, 2.0 * context.selectivity(1.0)))
             output = Flow(output.whole, output.whole, inputs[0].mark, inputs[0].mark)

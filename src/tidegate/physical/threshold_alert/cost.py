@@ -10,6 +10,7 @@ from tidegate.errors import InternalError
 from tidegate.physical.common.cost import TIMES, StatePart, estimate_keeping, estimate_stateless, row_bytes
 from tidegate.physical.common.operator import Operator
 from tidegate.physical.threshold_alert.omission import OmitOperator
+from tidegate.physical.threshold_alert.one_stream import OneStreamAlertOperator
 from tidegate.physical.threshold_alert.operator import ThresholdAlertOperator
 
 SHARE_OF_ALARMS = 0.001
@@ -28,6 +29,8 @@ def estimate(operator: Operator, inputs: Sequence[Flow], context: CostContext) -
             return estimate_stateless("omit", inputs, output, context)
         case ThresholdAlertOperator():
             return _estimate_alert(operator, inputs, context)
+        case OneStreamAlertOperator():
+            return _estimate_one_stream_alert(operator, inputs[0], context)
     raise InternalError("I330", f"there is no estimate of {operator.describe()}")
 
 
@@ -60,6 +63,16 @@ def _estimate_alert(operator: ThresholdAlertOperator, inputs: Sequence[Flow], co
     # Kept elements are loaded, ordered and bracketed at each step.
     touched = sum(rows) / context.step
     return estimate_keeping("alert", inputs, output, context, kept, touched, combinations)
+
+
+def _estimate_one_stream_alert(operator: OneStreamAlertOperator, source: Flow, context: CostContext) -> CostEstimate:
+    """Estimate an alert on one stream: elements wait for the watermark, and those that remain are compared."""
+    time = min(source.waiting_time + operator.memory, context.elapsed)
+    rows = source.rate * time * context.share_kept()
+    raised = filter_rows(Characteristics(1.0, 1.0), source.rate * context.selectivity(SHARE_OF_ALARMS))
+    output = Flow(raised, raised, source.head, source.mark + operator.wait)
+    kept = [StatePart(rows, rows * (TIMES + row_bytes(operator.input)))]
+    return estimate_keeping("alert", (source,), output, context, kept, rows / context.step, source.rate)
 
 
 def _time_kept(operator: ThresholdAlertOperator, which: int, inputs: Sequence[Flow]) -> float:

@@ -32,6 +32,14 @@ class OmitOperator:
 
     partition_keys: ClassVar[PartitionKeys | None] = None
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return (alias_of(self.schema),)
+
+    @property
+    def is_first(self) -> bool:
+        return True
+
     def describe(self) -> str:
         return "omit elements that " + " and ".join(describe_demand(d) for d in self.demands)
 
@@ -39,7 +47,20 @@ class OmitOperator:
         (batch,) = inputs
         group = group_numbers([batch.column(key) for key in self.keys], len(batch))
         needed = needed_rows(batch, group, self.demands)
-        return Step(NO_STATE, batch.take(needed), watermarks[0], omitted=len(batch) - len(needed))
+        return Step(NO_STATE, batch.take(needed), watermarks[0], omitted=(len(batch) - len(needed),))
+
+
+def alias_of(schema: Schema) -> str:
+    """Return the name under which an alert reads an input: the prefix of the names of its columns.
+
+    Examples
+    --------
+    >>> from tidegate.schema import Type
+    >>> alias_of(Schema.of(**{"alert:dew:0": Type.DOUBLE, "h.at": Type.TIMESTAMP}))
+    'h'
+    """
+    names = (name.rpartition(".")[0] for name in schema.names if not name.startswith("alert:"))
+    return next(filter(None, names), "")
 
 
 def describe_demand(demand: Demand) -> str:
@@ -62,7 +83,7 @@ def needed_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Ints:
 def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask:
     """Return which elements can be omitted; rows must be in the order of group and time.
 
-    Of elements that are equal in time and in all demanded values, the first stays.
+    Of elements that are equal in time and in all demanded values, the first stays, unless a demand keeps copies.
     """
     if not demands:
         return np.zeros(len(batch), np.bool_)
@@ -72,6 +93,8 @@ def omissible_rows(batch: Batch, group: Ints, demands: Sequence[Demand]) -> Mask
         found &= find_bracketed(
             group, batch.start, values[d.value], window=d.window, strict=d.strict, above=d.above, below=d.below
         )
+    if any(demand.keeps_copies for demand in demands):
+        return found
     known = [batch.column(name).is_valid().to_numpy(zero_copy_only=False) for name in values]
     copies: Mask = find_duplicates(group, batch.start, list(values.values())) & np.logical_and.reduce(known)
     return found | copies

@@ -42,6 +42,7 @@ from tidegate.physical.threshold_alert.kernels.combinations import (
     find_combinations,
 )
 from tidegate.physical.threshold_alert.kernels.incidents import Incidents
+from tidegate.physical.threshold_alert.omission import alias_of
 from tidegate.physical.threshold_alert.plan import AlertPlan
 from tidegate.physical.threshold_alert.shedding import Judging
 from tidegate.physical.threshold_alert.state import Side, ThresholdAlertState, load_with_inputs
@@ -90,6 +91,14 @@ class ThresholdAlertOperator:
     def emits_at_once(self) -> bool:
         return True
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(map(alias_of, self.inputs))
+
+    @property
+    def is_first(self) -> bool:
+        return False
+
     def describe(self) -> str:
         names = ", ".join(alert.name for alert in self.alerts)
         by = f" by {', '.join(self.keys[0])}" if self.keys[0] else ""
@@ -133,7 +142,7 @@ class ThresholdAlertOperator:
         reports = {number: each.report for number, each in judging.items()}
         report = ThresholdAlertReport(reports) if reports else None
         letters = concat_columns(dead) if dead else NO_DEAD_LETTERS
-        omitted = sum(side.omitted for side in scene.sides)
+        omitted = tuple(side.omitted for side in scene.sides)
         return Step(after, concat(outputs), promise, letters, report, omitted=omitted)
 
     def _start_judging(self, number: int, alert: Alert, rows: int) -> Judging:

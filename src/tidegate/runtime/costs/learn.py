@@ -23,7 +23,7 @@ from tidegate.physical.estimate import estimate_operator
 from tidegate.runtime.costs.estimate import walk_estimates
 from tidegate.runtime.costs.knowledge import Knowledge, Place
 from tidegate.runtime.costs.prices import MeasuredWork
-from tidegate.runtime.figures import OperatorFigures, OperatorPlace, figures_of_operators
+from tidegate.runtime.figures import OperatorFigures, OperatorPlace, add_counts, figures_of_operators
 from tidegate.runtime.job import Progress
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import NO_SIZE, StateSize, sizes_of_operators
@@ -116,6 +116,7 @@ def _subtract(after: OperatorFigures, before: OperatorFigures) -> OperatorFigure
         rows_out=after.rows_out - before.rows_out,
         omitted=after.omitted - before.omitted,
         seconds=after.seconds - before.seconds,
+        omitted_of_inputs=add_counts(after.omitted_of_inputs, tuple(-each for each in before.omitted_of_inputs)),
     )
 
 

@@ -16,7 +16,7 @@ from tidegate.connectors.time_values import Spread, joint_spread
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.control import ControlRecord, Report
 from tidegate.physical.common.sizes import NO_SIZES, SizeHistories
-from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_reaches, run_readers, source_marks
+from tidegate.runtime.bucket_step import Inbox, Outbox, PortWatermark, merge_reaches, run_readers, runs_in, source_marks
 from tidegate.runtime.control import add_counts, decide_after_step, directives_of, records_of_stages
 from tidegate.runtime.data_warnings import FactsByFile, FileWatch, note_facts
 from tidegate.runtime.figures import OperatorPlace, PhaseClock, add_figures
@@ -24,7 +24,7 @@ from tidegate.runtime.held_back import holds_back
 from tidegate.runtime.job import Job
 from tidegate.runtime.pieces import Part, States, run_part
 from tidegate.runtime.placement import Placement
-from tidegate.runtime.reload import forget_tables
+from tidegate.runtime.reload import compares_tables, forget_tables
 from tidegate.runtime.stage import Address
 from tidegate.runtime.stage_graph import StageGraph
 from tidegate.runtime.state import StateSize, StateStore, Version, is_cold
@@ -99,14 +99,14 @@ class Engine:
         that are read again: their new rows replace the old ones. `only` has the tables whose rows go to some stages.
         """
         began = perf_counter()
-        if again:
-            self._forget_tables(again)
         elements: list[tuple[str, Batch]] = []
         dead: list[pa.RecordBatch] = []
         latest: dict[str, int] = {}
         found: FactsByFile = {}
         arrived = dict.fromkeys(raw, 0)
         now = self.job.arrival_time(self.watermarks) if now is None else now
+        if again:
+            self._forget_tables(again, now)
         self.spreads = {}
         arriving = [(stream, batch) for stream, batches in raw.items() for batch in batches]
         rows = sum(batch.num_rows for _, batch in arriving)
@@ -206,10 +206,14 @@ class Engine:
                 self._saved[place] = self.store.save(*place, self.step_number, version.chunks, before)
         self.state = dict(self._saved)
 
-    def _forget_tables(self, again: Collection[str]) -> None:
-        for (number, bucket), version in self.state.items():
-            stage = self.job.graph.by_number[number]
-            chunks = forget_tables(self.job.graph, stage, version.chunks, again, self.job.tables)
+    def _forget_tables(self, again: Collection[str], now: int) -> None:
+        graph, buckets = self.job.graph, range(self.job.buckets)
+        # What is kept of no row is compared, too.
+        compared = {(s.number, b) for s in graph.stages if compares_tables(s) for b in buckets if runs_in(s, b)}
+        for number, bucket in sorted(compared | self.state.keys()):
+            version = self.state.get((number, bucket), Version())
+            stage = graph.by_number[number]
+            chunks = forget_tables(graph, stage, version.chunks, again, self.job.tables, now=now)
             self.state[number, bucket] = replace(version, chunks=chunks)
 
     def finish(self) -> Outbox:

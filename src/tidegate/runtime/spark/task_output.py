@@ -129,9 +129,9 @@ class TaskOutput:
             key = (stage.number, bucket)
             before[key] = _load_version(setup.store, *key, files.get(_state_key(*key)))
             known = before[key].chunks
-            states[key] = (
-                forget_tables(setup.graph, stage, known, directive.again, setup.tables) if directive.again else known
-            )
+            if directive.again:
+                known = forget_tables(setup.graph, stage, known, directive.again, setup.tables, now=directive.now)
+            states[key] = known
         with self.phases.measure("run"):
             states, last = run_part(part, inboxes, states, self.take_piece, self._marks_before)
         self.collect(last)

@@ -695,7 +695,7 @@ error[Q201]: a join over an unbounded window would have to keep all elements for
   --> 1:34
    | SELECT 1 FROM Bid b, OpenAuction [RANGE UNBOUNDED] o WHERE b.itemID = o.itemID
    |                                  ^^^^^^^^^^^^^^^^^
-   = hint: give the window a RANGE, such as RANGE 1 HOUR\
+   = hint: give the window a RANGE, such as RANGE 1 HOUR, or declare the KEY of a stream and how rows arrive\
 """)
 
 

@@ -9,7 +9,8 @@ from support.micros import in_micros
 
 from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Filter, Map, Scan, walk
-from tidegate.algebra.threshold_alert import Alert, Link
+from tidegate.algebra.similarity_join import NO_SHEDDING
+from tidegate.algebra.threshold_alert import Alert, Link, Representation
 from tidegate.catalog.catalog import Catalog, DropQuery, Explain, Query, ShowAlerts, ShowQueries
 from tidegate.catalog.show import answer
 from tidegate.errors import QueryError
@@ -155,7 +156,6 @@ def test_a_stream_may_be_joined_with_a_table_below_an_alert():
     ("sources", "message"),
     [
         ("humidity h, place a", "Q212: an alert cannot read the table 'place': its rows have no times"),
-        ("humidity h", "Q212: an alert needs several streams, or a total"),
         ("humidity h WINDOW(ROWS 3), air a", "Q212: a stream of an alert cannot have a window"),
         ("humidity h, air a GRANULARITY(1 MINUTE)", "Q212: a stream of an alert cannot have a window"),
         ("humidity h CROSS JOIN air a", "Q212: the streams of an alert cannot be joined in FROM"),
@@ -197,6 +197,39 @@ def test_an_alert_takes_the_queries_that_the_page_of_the_language_names(source, 
         assert len(join(text).inputs) == 2
     else:
         assert refused(text) == "Q212: WITHIN compares the times of elements, but 'a' has elements that last"
+
+
+# ---- one stream
+
+ONE = "CREATE ALERT damp FROM humidity h"
+
+
+def test_an_alert_on_one_stream_says_which_elements_represent_others():
+    found = alert(f"{ONE} WITHIN 5 SECONDS MATCHING machine WHEN exp(h.value) > 3")
+    assert (found.members, found.links, found.representation) == ((0,), (), Representation(FIVE))
+    assert (to_sql(found.value), to_sql(found.condition)) == ("exp(h.value)", "exp(h.value) > 3.0")
+    assert alert(f"{ONE} WITHIN 5 SECONDS OPEN WHEN h.value > 3").representation == Representation(FIVE, strict=True)
+    assert alert(f"{ONE} WHEN h.value > 3").representation is None
+
+
+def test_all_conditions_on_one_stream_are_checked_before_its_elements_are_compared():
+    text = f"{ONE} WITHIN 5 SECONDS WHEN h.value > 3 WHERE h.machine = h.value AND 1 < 2"
+    assert to_sql(alert(text).condition) == "h.value > 3.0"
+    (below,) = join(text).inputs
+    assert isinstance(below, Filter)
+    assert to_sql(below.predicate) == "h.machine = h.value AND 1 < 2"
+    assert join(text).keys == ((),)
+
+
+def test_an_alarm_of_one_stream_is_an_instant_that_other_alerts_can_read():
+    text = f"{ONE} WITHIN 5 SECONDS MATCHING machine WHEN h.value > 3;"
+    assert query(text).plan.schema.names == ("machine", "h_value", "h_at", "value", "incident", "alarm")
+    assert len(join(f"{text} CREATE ALERT more FROM damp d, air a WITHIN 5 WHEN d.value > a.value").inputs) == 2
+    assert len(join(f"{text} CREATE ALERT more FROM damp d WHEN d.value > 4").inputs) == 1
+
+
+def test_shedding_of_all_queries_does_not_apply_to_an_alert_on_one_stream():
+    assert alert(f"SET shedding = on; {ONE} WITHIN 5 SECONDS WHEN h.value > 3").shedding == NO_SHEDDING
 
 
 # ---- WITHIN

@@ -6,7 +6,20 @@ import pytest
 from inline_snapshot import snapshot
 
 from tidegate.algebra.explain import explain
-from tidegate.algebra.plan import Change, Changes, CountWindow, Granularity, Scan, SemiJoin, Split, Validity, walk
+from tidegate.algebra.plan import (
+    WHOLE,
+    Change,
+    Changes,
+    Coalesce,
+    CountWindow,
+    Distinct,
+    Granularity,
+    Scan,
+    SemiJoin,
+    Split,
+    Validity,
+    walk,
+)
 from tidegate.catalog.catalog import (
     Catalog,
     Describe,
@@ -227,6 +240,22 @@ def test_changes(text, change):
 def test_rstream_is_a_split_into_instants():
     [found] = nodes("SELECT Rstream(itemID) FROM Bid [Now] WHERE itemID > 1", Split)
     assert found.length == 1
+
+
+def test_coalesce_time_stands_above_the_columns():
+    [found] = nodes("SELECT COALESCE TIME DISTINCT itemID FROM Bid [RANGE 5 s]", Coalesce)
+    assert (found.length, type(found.source)) == (WHOLE, Distinct)
+    assert plan("SELECT itemID FROM Bid WHERE itemID IN (SELECT COALESCE TIME itemID FROM OpenAuction)") == plan(
+        "SELECT itemID FROM Bid WHERE itemID IN (SELECT itemID FROM OpenAuction)"
+    )
+
+
+@pytest.mark.parametrize("before", ["", "CREATE STREAM dear AS ", "INSERT INTO 'out' "])
+def test_coalesce_time_does_not_go_with_emit_early(before):
+    with pytest.raises(QueryError) as caught:
+        plan(f"{before}SELECT COALESCE TIME itemID FROM Bid [RANGE 5 s] EMIT EARLY")
+    assert caught.value.code == "Q126"
+    assert caught.value.hint
 
 
 def test_windows_by_count_and_by_group():

@@ -11,7 +11,7 @@ import tidegate
 from tidegate.errors import QueryError, Span, TidegateWarning
 from tidegate.language.bind.program import bind
 from tidegate.language.bind.warnings.unwindowed import GROUPED
-from tidegate.runtime.compile import compile_queries, idle_shedding_warnings
+from tidegate.runtime.compile import compile_queries, plan_warnings
 
 STREAMS = """CREATE STREAM bid (item INT, price DOUBLE, at TIMESTAMP) FROM 'bid.csv' TIMESTAMP BY at;
 CREATE STREAM sold (item INT, at TIMESTAMP) FROM 'sold.csv' TIMESTAMP BY at;
@@ -216,7 +216,7 @@ SHED = "WITH (shedding = on, budget = 10)"
 def compiled(query: str, before: str = "") -> list[str]:
     """The warnings about a query that is compiled."""
     program = bind(before + STREAMS + query)
-    return [warning.message for warning in idle_shedding_warnings(program, compile_queries(program)[0])]
+    return [warning.message for warning in plan_warnings(program, compile_queries(program)[0])]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.written import SECOND, expression, select, shape, source
 
+from tidegate.errors import Span
 from tidegate.language import syntax
 from tidegate.language.parse.parser import parse
 
@@ -218,6 +219,22 @@ def test_new_words_are_still_good_names():
     assert names == words.split()
 
 
+def test_coalesce_time_is_a_clause_and_its_words_are_still_good_names():
+    assert select("SELECT COALESCE TIME a FROM s").coalesce == Span(7, 20)
+    assert select("SELECT coalesce\n time DISTINCT * FROM s").distinct
+    assert select("SELECT COALESCE TIME time FROM s").coalesce is not None
+    for text in (
+        "coalesce time",
+        "coalesce time, b",
+        "coalesce time /* a */ , b",
+        "coalesce(a, time)",
+        "coalesce AS time",
+    ):
+        found = select(f"SELECT {text} FROM s")
+        assert found.coalesce is None
+    assert shape(select("SELECT coalesce time FROM s").items[0].expression) == "coalesce"
+
+
 # ---- statements
 
 
@@ -239,10 +256,11 @@ def test_tables():
     assert (statement.is_table, statement.options) == (True, (("format", "csv"),))
 
 
-def test_a_source_function_is_the_scheme_of_a_location():
+def test_a_source_function_has_a_name_and_arguments():
     [statement] = parse("CREATE STREAM s (a INT) SOURCE connect('port34100', 'converter')")
     assert isinstance(statement, syntax.CreateSource)
-    assert statement.location == "connect://port34100/converter"
+    assert isinstance(statement.location, syntax.SourceCall)
+    assert (statement.location.name.text, statement.location.arguments) == ("connect", ("port34100", "converter"))
 
 
 def test_commands():

@@ -81,19 +81,28 @@ def test_create_alerts_is_always_about_subscriptions():
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE ALERT g FROM a WHEN a.x > 3",
+        "CREATE ALERT g FROM a WHEN TOTAL(a.x) > 3",
+        "CREATE ALERT g FROM a WHEN a.x > 3 REPEAT",
         "CREATE ALERT g FROM a, b WHEN TOTAL(a.x) > 3",
         "CREATE ALERT g FROM a, b WITHIN 5 WHEN 3 < COUNT(*)",
         "CREATE ALERT g FROM a, b WHEN total(a.x) + 1 > 3",
         "CREATE ALERT g FROM (SELECT * FROM a, b) c WHEN count(*) > 3",
     ],
 )
-def test_an_alert_of_one_stream_or_of_a_total_counts(text):
+def test_an_alert_on_a_total_counts(text):
     assert alert(text).subscribing is None
 
 
-def test_an_alert_over_several_streams_without_a_total_joins_them():
-    [found] = parse("CREATE ALERT g FROM a, b WITHIN 5 WHEN a.x + b.x > MAX(3)")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE ALERT g FROM a, b WITHIN 5 WHEN a.x + b.x > MAX(3)",
+        "CREATE ALERT g FROM a WITHIN 5 WHEN a.x > 3",
+        "CREATE ALERT g FROM a WHEN a.x > 3 EMIT ALL",
+    ],
+)
+def test_an_alert_without_a_total_compares_a_function(text):
+    [found] = parse(text)
     assert isinstance(found, CreateAlert)
 
 

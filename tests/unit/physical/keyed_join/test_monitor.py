@@ -16,7 +16,7 @@ from tidegate.physical.keyed_join import losses
 from tidegate.physical.keyed_join.directive import KeyedJoinDirective, WatchLimits
 from tidegate.physical.keyed_join.kernels.graph import Edge, Graph
 from tidegate.physical.keyed_join.kernels.join import SynopsisJoin
-from tidegate.physical.keyed_join.kernels.model import Bound, Constraints, Moment, StreamArrivals
+from tidegate.physical.keyed_join.kernels.model import NEVER, Bound, Constraints, Moment, StreamArrivals
 from tidegate.physical.keyed_join.monitor import (
     NO_PARTS,
     Watch,
@@ -25,6 +25,7 @@ from tidegate.physical.keyed_join.monitor import (
     watch_elements,
 )
 from tidegate.physical.keyed_join.report import ArrivalSummary, KeyedJoinReport, LossSample, LostCounts
+from tidegate.physical.keyed_join.sample_joins import GROUPS, JoinSample, KeySample
 
 GRAPH = Graph(("p", "c"), (Edge(0, 1),))
 
@@ -150,8 +151,8 @@ def test_the_interval_has_what_is_missing_in_most_samples():
     size, share = random.integers(1, 20, 20_000), 0.05
     missing = np.where(random.random(20_000) < 0.1, size, 0)
     for _ in range(400):
-        chosen, group = random.random(20_000) < share, random.integers(0, losses.GROUPS, 20_000)
-        of, lost = (np.bincount(group[chosen], each[chosen], losses.GROUPS).tolist() for each in (size, missing))
+        chosen, group = random.random(20_000) < share, random.integers(0, GROUPS, 20_000)
+        of, lost = (np.bincount(group[chosen], each[chosen], GROUPS).tolist() for each in (size, missing))
         low, middle, high = losses.loss_interval(of, lost, share)
         assert low <= middle <= high
         inside += low <= missing.sum() <= high
@@ -159,7 +160,7 @@ def test_the_interval_has_what_is_missing_in_most_samples():
 
 
 def test_where_nothing_is_missing_in_the_sample_something_may_still_be():
-    low, middle, high = losses.loss_interval([10] * losses.GROUPS, [0] * losses.GROUPS, 0.01)
+    low, middle, high = losses.loss_interval([10] * GROUPS, [0] * GROUPS, 0.01)
     assert (low, middle) == (0, 0)
     assert 300 < high < 400
 
@@ -182,17 +183,17 @@ def test_the_estimate_is_near_to_what_a_wrong_declaration_makes_a_join_miss():
 
 def test_without_a_common_key_pairs_of_each_edge_are_counted():
     graph = Graph(("a", "b", "c"), (Edge(0, 1), Edge(1, 2)))
-    join, sample, counted = SynopsisJoin.empty(graph, exact=False), losses.JoinSample(), None
+    join, sample, counted = SynopsisJoin.empty(graph, exact=False), JoinSample(), None
     lean = Constraints(arriving={0: Bound(time=3), 1: Bound(time=3)})
     a, b, c = elements([5], [0]), elements([5], [2]), elements([6], [9])
     b, c = replace(b, keys={**b.keys, 1: np.array([6])}), replace(c, keys={1: c.keys[0]})
     for at, new in ((0, {0: a}), (2, {1: b}), (8, {}), (9, {2: c})):
         moment = Moment([at + 1] * 3, [1, 1, 1])
         assert not len(join.step(new, moment, lean).combinations)
-        report = losses.observe_losses(sample, join, new, moment, lean, None, [0, 1], 1.0)
+        report = losses.observe_losses(sample, join, new, moment, lean, None, [0, 1], KeySample(1.0))
         counted = losses.add_lost_counts(counted, [with_losses(report)])
     assert {edge: sum(counts.missing) for edge, counts in counted.pairs.items()} == {0: 0, 1: 1}
-    told = losses.estimate_missing(counted, 1.0)
+    told = losses.estimate_missing(counted, KeySample(1.0))
     assert (told.of, told.estimate, told.found) == ("pairs", 1, 2)
 
 
@@ -209,8 +210,43 @@ def test_without_a_sample_it_is_not_known_what_is_missing_where_a_constraint_is_
 
 
 def test_without_a_sample_nothing_is_joined_beside_the_join():
-    join, sample = SynopsisJoin.empty(GRAPH, exact=False), losses.JoinSample()
-    report = losses.observe_losses(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], 0.0)
-    none = LostCounts(*((0,) * losses.GROUPS,) * 2)
+    join, sample = SynopsisJoin.empty(GRAPH, exact=False), JoinSample()
+    report = losses.observe_losses(sample, join, {}, Moment([0, 0], [0, 0]), Constraints(), None, [0], KeySample(0.0))
+    none = LostCounts(*((0,) * GROUPS,) * 2)
     assert losses.add_lost_counts(None, [with_losses(report)] * 2) == LossSample(pairs={0: none})
-    assert (losses.estimate_missing(report.lost, 0.0).of, sample.joins) == ("pairs", {})
+    assert (losses.estimate_missing(report.lost, KeySample(0.0)).of, sample.joins) == ("pairs", {})
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_a_sample_that_is_halved_stays_small_and_its_estimate_is_near(common: bool) -> None:
+    """A third of the children come after their parents have gone; nothing ever ends."""
+    random, steps, size = np.random.default_rng(7), 40, 500
+    join, sample, counted, halvings, kept = SynopsisJoin.empty(GRAPH, exact=False), JoinSample(), None, 0, 0
+    lean = Constraints(arriving={0: Bound(time=0)})
+    late = random.random(steps * size) < 1 / 3
+    numbers = np.arange(steps * size).reshape(steps, size)
+    for step in range(steps + 1):
+        came, before = (numbers[at] if 0 <= at < steps else numbers[0, :0] for at in (step, step - 1))
+        children = np.concatenate([before[late[before]], came[~late[came]]])
+        new = {stream: _endless(keys, step * 10) for stream, keys in enumerate((came, children)) if len(keys)}
+        moment = Moment([step * 10 + 10] * 2, [0, 0])
+        answer = join.step(new, moment, lean)
+        found = came[answer.combinations.rows[0]]
+        codes = losses.CommonKeyCodes({s: each.keys[0] for s, each in new.items()}, found) if common else None
+        sample = JoinSample(sample.parts)  # as if the state had been loaded
+        report = losses.observe_losses(sample, join, new, moment, lean, codes, [0], KeySample(1.0, halvings))
+        counted = losses.add_lost_counts(counted, [with_losses(report)])
+        kept = max(kept, report.kept)
+        halvings += report.kept > 4 * size
+    assert halvings > 2
+    assert kept < 8 * size
+    estimate = losses.estimate_missing(counted, KeySample(1.0, halvings))
+    assert estimate is not None
+    assert estimate.low <= late.sum() <= estimate.high
+    assert estimate.high < 2 * late.sum()
+
+
+def _endless(keys: np.ndarray, start: int) -> StreamArrivals:
+    """Elements that start at a time and never end."""
+    rows = np.arange(len(keys))
+    return StreamArrivals({0: keys}, np.full(len(keys), start), np.full(len(keys), NEVER), rows + 1, rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tidegate.algebra.explain import duration_text
-from tidegate.algebra.threshold_alert import Link
+from tidegate.algebra.threshold_alert import Link, Representation
 from tidegate.errors import QueryError
 from tidegate.language import syntax
 from tidegate.language.bind.names import Scope, find_visible
@@ -25,6 +25,18 @@ def links_of(within: syntax.Within, scope: Scope) -> tuple[tuple[Link, ...], int
         case syntax.Hops(length=length, slide=slide, span=span):
             # Two elements of one window are less than its length apart.
             return _clique(Distance(length, span, left_open=True, right_open=True), scope), slide
+
+
+def representation_of(within: syntax.Within | None) -> Representation | None:
+    """Return which elements of one stream others represent; None without WITHIN."""
+    match within:
+        case None:
+            return None
+        case syntax.EveryPair(distance=distance, centre=None) if distance.left_open == distance.right_open:
+            return Representation(distance.length, distance.left_open)
+    message = "an alert on one stream takes one length of time"
+    hint = "write for example WITHIN 10 MINUTES: alarms represent other alarms that are no further away in time"
+    raise QueryError("Q211", message, within.span, hint=hint)
 
 
 def _clique(distance: Distance, scope: Scope) -> tuple[Link, ...]:

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from tidegate.algebra.alert_operators import ThresholdJoin
 from tidegate.algebra.plan import Map, Output, Plan
+from tidegate.algebra.similarity_join import NO_SHEDDING
 from tidegate.algebra.threshold_alert import ALARM, INCIDENT, VALUE, Alert
 from tidegate.errors import QueryError, Span
 from tidegate.expressions.coercion import cast
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import Column, Expression, Literal, columns_of, conjunction, conjuncts
 from tidegate.language import syntax
-from tidegate.language.bind.alerts.distances import links_of, member_position
+from tidegate.language.bind.alerts.distances import links_of, member_position, representation_of
 from tidegate.language.bind.alerts.keys import Key, common_keys, is_implied
 from tidegate.language.bind.alerts.sources import alert_context, filter_plan, read_streams
+from tidegate.language.bind.alerts.total_when import refuse_aggregates
 from tidegate.language.bind.context import BindContext
 from tidegate.language.bind.names import Scope, source_positions, unique_names
 from tidegate.language.bind.query.expressions import bind_condition, bind_expression
@@ -29,24 +31,29 @@ def bind_alert(statement: CreateAlert, around: BindContext) -> Plan:
     """Return the plan of an alert; its rows are alarms."""
     reads = read_streams(statement.sources, around)
     scope = tuple(visible for read in reads for visible in read.scope)
+    alone = len(reads) == 1
+    if alone:
+        refuse_aggregates(statement.when)
     value, crossing = _bind_threshold(statement.when, scope)
     terms = () if statement.where is None else conjuncts(_bind_where(statement.where, scope))
-    keys = common_keys(statement.matching, terms, scope)
+    # An equality between columns of one stream is a condition like any other.
+    keys = common_keys(statement.matching, () if alone else terms, scope)
     wanted = [term for term in terms if not is_implied(term, keys)]
-    links, step = links_of(statement.within, scope)
+    links, step = ((), 1) if statement.within is None or alone else links_of(statement.within, scope)
     alert = Alert(
         statement.name.text,
         tuple(range(len(reads))),
         links,
         value,
-        conjunction((crossing, *(term for term in wanted if len(source_positions(term, scope)) != 1))),
+        conjunction((crossing, *(() if alone else (t for t in wanted if len(source_positions(t, scope)) != 1)))),
         step,
         statement.everything,
         _members_of_assumption(statement.assumption, scope),
-        shedding=shedding_of(statement.options, around.catalog.shedding),
+        shedding=NO_SHEDDING if alone else shedding_of(statement.options, around.catalog.shedding),
+        representation=representation_of(statement.within) if alone else None,
     )
     inputs = tuple(
-        filter_plan(read.plan, [term for term in wanted if source_positions(term, scope) == [i]])
+        filter_plan(read.plan, [term for term in wanted if alone or source_positions(term, scope) == [i]])
         for i, read in enumerate(reads)
     )
     columns = tuple(tuple(key[i].name for key in keys) for i in range(len(reads)))
@@ -69,7 +76,7 @@ def _bind_threshold(node: syntax.Expression, scope: Scope) -> tuple[Expression, 
             hint = "write >, >=, < or <=, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "WHEN compares a value with a threshold", node.span, hint=hint)
     comparison = resolve(operator, (left, right), node.span)
-    _refuse_single_stream(comparison, scope, node.span)
+    _refuse_missing_streams(comparison, scope, node.span)
     if columns_of(left) and columns_of(right):
         sides = [cast(side, Type.DOUBLE, side.span) for side in (left, right)]
         return resolve("-", sides, node.span), comparison
@@ -85,12 +92,12 @@ def _bind_side(node: syntax.Expression, scope: Scope) -> Expression:
     return side
 
 
-def _refuse_single_stream(comparison: Expression, scope: Scope, span: Span) -> None:
+def _refuse_missing_streams(comparison: Expression, scope: Scope, span: Span) -> None:
     match [scope[i].alias for i in source_positions(comparison, scope)]:
         case []:
             hint = "use columns, for example WHEN a.value + b.value > 10"
             raise QueryError("Q213", "this WHEN reads no stream", span, hint=hint)
-        case [only]:
+        case [only] if len(scope) > 1:
             hint = "put conditions on one stream into WHERE; a WHEN reads at least two streams"
             raise QueryError("Q213", f"this WHEN reads '{only}' only", span, hint=hint)
 

@@ -40,7 +40,7 @@ def find_total(when: Expression) -> WrittenTotal | None:
         case Operation(operator, (left, right)) if operator in _MIRRORED and is_total(right):
             return _make_total(right, _MIRRORED[operator], left, when)
     _refuse_totals_inside(when)
-    _refuse_aggregates(when)
+    refuse_aggregates(when)
     return None
 
 
@@ -91,7 +91,8 @@ def _refuse_totals_inside(when: Expression) -> None:
         raise QueryError("Q213", f"{word} must be alone on one side of a comparison", each.span, hint=hint)
 
 
-def _refuse_aggregates(when: Expression) -> None:
+def refuse_aggregates(when: Expression) -> None:
+    """Refuse aggregates in the WHEN of an alert on one stream, and say how it could count."""
     for each in syntax.walk(when):
         match each:
             case FunctionCall(name=name, span=span) if find_aggregate(name.text) is not None:

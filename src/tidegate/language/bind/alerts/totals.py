@@ -53,8 +53,10 @@ def _require_total(statement: CreateTotalAlert) -> WrittenTotal:
     if counted is not None:
         return counted
     if statement.subscribing is None:
-        hint = "for one stream write WHEN TOTAL(…) >= …, or a query: CREATE STREAM name AS SELECT … FROM stream WHERE …"
-        raise QueryError("Q212", "an alert needs several streams, or a total", statement.sources[0].span, hint=hint)
+        hint = "remove REPEAT: without a total, every alarm is raised; or count with WHEN TOTAL(…) >= …"
+        raise QueryError(
+            "Q213", "REPEAT is for alerts on totals, and this WHEN has none", statement.when.span, hint=hint
+        )
     message = "WHEN compares TOTAL(…) or COUNT(*) with a threshold"
     hint = "write for example WHEN TOTAL(t.weight) >= r.threshold; an alert that joins streams is CREATE ALERT"
     raise QueryError("Q213", message, statement.when.span, hint=hint)

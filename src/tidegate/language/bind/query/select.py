@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidegate.algebra.plan import Change, Changes, Distinct, Filter, Map, Output, Plan, Split
+from tidegate.algebra.plan import WHOLE, Change, Changes, Coalesce, Distinct, Filter, Map, Output, Plan, Split
 from tidegate.catalog.catalog import DerivedStream
 from tidegate.errors import QueryError
 from tidegate.expressions.functions.resolve import resolve
@@ -111,11 +111,11 @@ def _bind_select(select: syntax.Select, around: BindContext) -> Plan:
     selected = _bind_unprojected(select, around)
     names = unique_names(item.name for item in selected.items)
     outputs = tuple(Output(name, item.expression) for name, item in zip(names, selected.items, strict=True))
-    result = Map(selected.plan, outputs, select.span)
-    if not select.distinct:
-        return result
-    warn_instants(select, result, DISTINCT_ROWS, around)
-    return Distinct(cast_bare_nulls(result), select.span)
+    result: Plan = Map(selected.plan, outputs, select.span)
+    if select.distinct:
+        warn_instants(select, result, DISTINCT_ROWS, around)
+        result = Distinct(cast_bare_nulls(result), select.span)
+    return result if select.coalesce is None else Coalesce(cast_bare_nulls(result), WHOLE, select.coalesce)
 
 
 def _bind_unprojected(select: syntax.Select, around: BindContext) -> _UnprojectedSelect:

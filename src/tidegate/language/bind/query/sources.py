@@ -22,6 +22,7 @@ from tidegate.algebra.plan import (
     Window,
     inputs,
     rewrite,
+    walk,
 )
 from tidegate.catalog.catalog import DerivedStream, SourceStream, Stream
 from tidegate.errors import QueryError, Span, suggest_name
@@ -60,9 +61,10 @@ def read_separately(
 
 def _cross_join(left: BoundSource, right: BoundSource, span: Span, around: BindContext) -> BoundSource:
     open_ = left.unwindowed + right.unwindowed
-    if not (left.is_lookup or right.is_lookup):
-        warn_unwindowed(open_, JOINED, around)
     plan, is_lookup_ = Join(left.plan, right.plan, TRUE, span), left.is_lookup and right.is_lookup
+    if not (left.is_lookup or right.is_lookup):
+        has_keys = any(isinstance(node, Scan) and node.key for node in walk(plan))
+        warn_unwindowed(open_, JOINED, around, has_keys=has_keys)
     return BoundSource(plan, left.scope + right.scope, open_, is_lookup_)
 
 

@@ -46,12 +46,17 @@ def is_lookup(source: syntax.StreamReference | syntax.Subquery, plan: Plan) -> b
     return isinstance(source.window, syntax.RowsClause)
 
 
-def warn_unwindowed(names: Iterable[Name], so: str, around: BindContext) -> None:
-    """Warn about sources without a window and the consequence `so`, once per position."""
+def warn_unwindowed(names: Iterable[Name], so: str, around: BindContext, *, has_keys: bool = False) -> None:
+    """Warn about sources without a window and the consequence `so`, once per position.
+
+    With `has_keys`, they are joined with keys: then constraints may bound what a join without windows keeps.
+    """
     for name in names:
         message = f"{name.text} has no window: its rows are valid for one instant, so {so}"
         written = "" if name.text == "this subquery" else f"{name.text} "
-        hint = f"give it a window, for example {written}WINDOW(RANGE 10 MINUTES), or WINDOW(NOW) if this is meant"
+        window = f"{written}WINDOW(RANGE 10 MINUTES)"
+        window += ", WINDOW(RANGE UNBOUNDED) if constraints bound the join" if has_keys else ""
+        hint = f"give it a window, for example {window}, or WINDOW(NOW) if this is meant"
         if all((w.code, w.span) != (NO_WINDOW, name.span) for w in around.warnings):
             around.warnings.append(TidegateWarning(NO_WINDOW, message, name.span, hint=hint))
 

@@ -12,7 +12,7 @@ from tidegate.physical.keyed_join.kernels.model import GONE, Components
 
 
 class TableChanges(NamedTuple):
-    """Positions of new or changed elements, the rows of new ones, and the rows of removed ones.
+    """Positions of new or changed elements, the rows of new ones that may join, and of those that no longer may.
 
     `gone` are the rows of the log that are no longer valid.
     """

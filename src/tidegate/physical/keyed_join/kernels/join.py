@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tidegate.physical.common.arrays import Columns, Ints, Positions
+from tidegate.physical.common.arrays import Columns, Ints, Mask, Positions
 from tidegate.physical.keyed_join.kernels import state_parts
 from tidegate.physical.keyed_join.kernels.bounds import LEAST, KeyOrder
 from tidegate.physical.keyed_join.kernels.changes import TableChanges
@@ -128,6 +128,15 @@ class SynopsisJoin:
     def cold_rows(self, stream: int) -> Ints:
         """Return the rows of a stream's cold elements."""
         return self.cold[stream].rows()
+
+    def keep_rows(self, stays: Callable[[Ints], Mask]) -> None:
+        """Forget all elements whose row does not stay. Elements that join must stay or go together."""
+        for table in self.tables:
+            gone = np.flatnonzero((table["component"] < GONE) & ~stays(table["row"]))
+            if len(gone):
+                table["component"][gone] = GONE
+                list_waiting(table)
+        self._compact(always=True)
 
     def log_changes(self) -> tuple[TableChanges, ...]:
         """Log the changes since the last call; return for each stream the new and removed elements."""

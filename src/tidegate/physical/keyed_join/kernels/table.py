@@ -28,7 +28,7 @@ from tidegate.physical.keyed_join.kernels.layout import (
     ElementColumns,
     TableLayout,
 )
-from tidegate.physical.keyed_join.kernels.model import GONE, NO_POSITIONS, Components, StreamArrivals
+from tidegate.physical.keyed_join.kernels.model import GONE, NO, NO_POSITIONS, Components, StreamArrivals
 from tidegate.physical.keyed_join.kernels.rows import (
     BLOCK,
     chain_rows,
@@ -257,9 +257,11 @@ class Table:
             now, before = self[name.removeprefix("was ")], self[name]
             at = np.union1d(at, np.flatnonzero((now != before) & (component < GONE)))
             before[:] = now
-        before = noted[at]
+        before, never = noted[at], component[at] == NO
         noted[at] = np.arange(end, end + len(at))
-        return TableChanges(at, self["row"][at[before < 0]], rows, np.concatenate([gone, before[before >= 0]]))
+        rows = np.concatenate([rows, self["row"][at[never & (before >= 0)]]])
+        new = self["row"][at[(before < 0) & ~never]]
+        return TableChanges(at, new, rows, np.concatenate([gone, before[before >= 0]]))
 
 
 def _with_room(array: Array, count: int, room: int) -> Array:

@@ -28,7 +28,12 @@ class Incidents:
         An alarm belongs to an incident if at most `pause` lies between them. A late alarm that ends more than `pause`
         before the known incident begins becomes an incident of its own.
         """
-        order = np.lexsort([end, start, group])
+        return self.add_in_order(group, start, end, np.lexsort([end, start, group]), pause)
+
+    def add_in_order(
+        self, group: Ints, start: Ints, end: Ints, order: Ints, pause: int
+    ) -> tuple[Incidents, Ints, Ints]:
+        """Add alarms in a given order; see `add_alarms`."""
         known = Incidents(self.began.copy(), self.last.copy(), self.alarms.copy())
         incident, number = _assign_incidents(group, start, end, order, pause, known.began, known.last, known.alarms)
         return known, incident, number
