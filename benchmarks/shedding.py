@@ -9,6 +9,9 @@ gets the tables, and pictures in the shape of the paper's Figures 7 to 17.
 lies late; `…_filtered` with prefixes and signatures of sets, at the same budget, where an entry of a list that is
 read counts like a comparison, and so does a verification.
 
+`equi_vs_random_5` is of a join by key with the same condition besides: the share of its results at 5 % of its
+comparisons, which are of rows with equal keys, as a multiple of what dropping input at random finds.
+
 `burst_…` are of a run on Spark, in real time: a join by any predicate, of which a minute has five times the rows that
 it can compare in time. Batches may take two seconds; of those of the burst, from the fourth on, the longest counts.
 """
@@ -22,6 +25,8 @@ from benchmarks.support import shedding_figures as first
 from benchmarks.support import shedding_utility as second
 from benchmarks.support.report import Report, main, say
 from benchmarks.support.shedding_bench import FULL, LATE, QUICK, Shares, exact, grid, optimal_cases, printed, recovery
+from benchmarks.support.shedding_keys import measure_keys
+from benchmarks.support.shedding_peak import measure_peak
 from benchmarks.support.shedding_pictures import publish
 from benchmarks.support.shedding_spark import spark_burst
 
@@ -36,6 +41,11 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
     figures["recovery_batches"], figures["of_optimum_after_change"] = recovery(scale)
     figures |= printed(scale)
     figures["algorithm5_optimal_cases"] = optimal_cases(scale.cases)
+    right_keys, keyed = measure_keys(scale.seconds, scale.seeds, (0.05,) if quick else (0.02, 0.05, 0.1))
+    right, figures = right and right_keys, figures | keyed
+    figures |= measure_peak(
+        90 if quick else 160, (0.01, 0.05) if quick else (0.01, 0.02, 0.05), (0.05,) if quick else (0.05, 1.0)
+    )
     best, gains, drawn = _pictures(sizes)
     figures |= drawn
     six, eight = shares[LATE, 0.6, 0.05], shares[LATE, 0.8, 0.05]
@@ -48,6 +58,7 @@ def measure(quick: bool) -> Report:  # noqa: FBT001 - the contract of all benchm
         "of_optimum_zipf08": eight["ours"] / eight["knowing"],
         "indexed_vs_random_best": best["overlap_indexed"],
         "utility_at_skew_2": gains["inverse_2"],
+        "equi_vs_random_5": keyed["equi_vs_random_5"],
     }
     burst = spark_burst(quick=quick)
     return Report("shedding", right and burst.right, ratios | burst.ratios, figures | burst.figures)

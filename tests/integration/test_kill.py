@@ -302,7 +302,7 @@ def test_what_is_lost_or_told_to_stop_says_so_leaves_nothing_running_and_goes_on
     assert "the checkpoint is intact" in words[0]
     code, words = stopped(query, run, 4, lambda process: process.popen.terminate())
     assert (code, words[0]) == (143, "stopping after the current step …")
-    assert [line.partition(":")[0] for line in words[2:]] == ["dead letters", "query_5 has shed"]
+    assert [line.partition(":")[0].partition(" about")[0] for line in words[2:]] == ["dead letters", "query_5 found"]
     code, words = stopped(query, run, FILES - 4, lambda process: kill_workers(process, run))
     assert code in ENDED_WELL, words
     assert_same(run, undisturbed)

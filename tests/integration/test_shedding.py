@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -101,6 +102,73 @@ def test_a_join_on_spark_is_exact_and_what_it_sheds_is_told(spark, folder, exact
     missed = sum(row["found"] / row["results_share"] - row["found"] for row in said if row["results_share"])
     assert len(some) / (len(some) + missed) == pytest.approx(len(some) / len(exact), abs=0.1)
     assert all(row["utility_share"] >= row["results_share"] - 0.05 for row in said[2:])
+
+
+# ---- joins by key, over one file of each stream
+
+LENGTH, LATE = 42_000, 7_500
+BY_KEY = """
+CREATE STREAM a (n INT, k INT, x DOUBLE, at BIGINT) FROM '{folder}/a.{format}' TIMESTAMP BY at;
+CREATE STREAM b (n INT, k INT, x DOUBLE, at BIGINT) FROM '{folder}/b.{format}' TIMESTAMP BY at;
+SELECT a.n AS a, b.n AS b FROM a WINDOW(RANGE 10000), b WINDOW(RANGE 10000)
+WHERE a.k = b.k AND ABS(a.x - b.x) <= 15 {more};
+"""
+LITTLE = "WITH (shedding = on, budget = 150000)"
+
+
+@pytest.fixture(scope="module")
+def single_files(tmp_path_factory):
+    """What comes on the left comes on the right three quarters of a window later."""
+    made = tmp_path_factory.mktemp("single")
+    for name, late in (("a", 0), ("b", LATE)):
+        times = range(0, 10 * LENGTH, 10)
+        rows = {"n": range(LENGTH), "k": [n % 7 for n in range(LENGTH)], "x": [float(t - late) for t in times]}
+        table = pa.table({**rows, "at": times})
+        pq.write_table(table, made / f"{name}.parquet")
+        pa_csv.write_csv(table, made / f"{name}.csv")
+    return made
+
+
+def once(
+    folder: Path, out: Path, format_: str, more: str, **settings
+) -> tuple[set[tuple[int, ...]], list[dict[str, Any]]]:
+    run(BY_KEY.format(folder=folder, format=format_, more=more), out, **settings)
+    found = pairs(out / "query_1")
+    assert len(set(found)) == len(found)
+    return set(found), told(out / "shedding") if more else []
+
+
+@pytest.fixture(scope="module")
+def exact_by_key(single_files):
+    found, _ = once(single_files, single_files / "exact", "csv", "", runtime="embedded")
+    assert len(found) > 10_000
+    return found
+
+
+def check_learning(found, said, exact):
+    """Several steps of a single file find some of the results, and later ones more than the first one."""
+    assert found < exact
+    assert sum(row["found"] for row in said) == len(found)
+    assert len([row for row in said if row["of_comparisons"]]) >= LENGTH // 10_000
+    first, last = said[0], next(row for row in reversed(said) if row["of_comparisons"])
+    assert last["results_share"] > 3 * last["compared_share"]
+    assert last["found"] / last["of_comparisons"] > 1.5 * first["found"] / first["of_comparisons"]
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_join_by_key_learns_within_one_file(single_files, exact_by_key, tmp_path, format_, buckets):
+    settings: dict[str, Any] = {"runtime": "embedded", "buckets": buckets}
+    check_learning(*once(single_files, tmp_path / "some", format_, LITTLE, **settings), exact_by_key)
+    enough = LITTLE.replace("150000", "1000000000")
+    assert once(single_files, tmp_path / "all", format_, enough, **settings)[0] == exact_by_key
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("format_", "buckets"), [("csv", 1), ("parquet", 3)])
+def test_on_spark_it_does_so_as_well(spark, single_files, exact_by_key, tmp_path, format_, buckets):
+    found = once(single_files, tmp_path / "some", format_, LITTLE, spark=spark, buckets=buckets)
+    check_learning(*found, exact_by_key)
 
 
 @pytest.mark.spark

@@ -293,14 +293,17 @@ def test_what_was_stopped_is_repeated_by_its_number_of_calls(seed):
     asked = []
     limit = random.randint(0, 5)
 
-    def stop() -> bool:
+    def stop(calls: int) -> bool:
+        del calls
         asked.append(1)
         return len(asked) > limit
 
     for batch, watermarks in zip(world.batches[:1], world.watermarks[:1], strict=True):
         arrivals = tuple(columns(each, "sets") for each in batch)
         _, stopped = SheddingJoin.empty(given).step(arrivals, watermarks, 50, stop=stop)
-        _, again = SheddingJoin.empty(given).step(arrivals, watermarks, 50, limit=stopped.calls)
+        _, again = SheddingJoin.empty(given).step(
+            arrivals, watermarks, 50, stop=lambda calls, most=stopped.calls: calls >= most
+        )
         assert pairs_of(stopped) == pairs_of(again)
 
 

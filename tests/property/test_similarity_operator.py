@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,13 @@ from tidegate.errors import NOWHERE
 from tidegate.expressions.functions.resolve import resolve
 from tidegate.expressions.nodes import TRUE, Column, Expression, Literal, conjunction
 from tidegate.physical.common.batch import Batch
+from tidegate.physical.common.kernels.hashing import bucket_of, hash_columns
 from tidegate.physical.common.operator import NO_STATE
 from tidegate.physical.join.operator import JoinOperator
+from tidegate.physical.similarity_join import key_coding
+from tidegate.physical.similarity_join.control import SimilarityJoinRecord, TallyCounts
 from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
+from tidegate.physical.similarity_join.slot_width import change_lags
 from tidegate.runtime.state import deserialize, serialize
 from tidegate.schema import Field, Schema, Type
 from tidegate.time import BEGINNING, FOREVER
@@ -122,6 +127,41 @@ class Case:
     buckets: int
 
 
+KEYS = [["x"], ["s"], ["x", "s"], ["n", "x"]]
+
+
+def keyed_case_of(seed: int, shedding: Shedding) -> Case:
+    """Only elements with equal keys are compared."""
+    random = Random(seed)
+    types = random.choice([(each, each) for each in (Type.INT, Type.DOUBLE, Type.BIGINT, Type.ARRAY_INT)])
+    left, right = schema_of("l", types[0]), schema_of("r", types[1])
+    names, predicate = random.choice(KEYS), random.choice(PREDICATES)
+    keys = tuple(f"l.{name}" for name in names), tuple(f"r.{name}" for name in names)
+    operator = SimilarityJoinOperator(left, right, None, predicate, shedding, WIDTH, keys)
+    batches, watermarks = world_of(random, left, right)
+    return Case(operator, JoinOperator(left, right, *keys, predicate), batches, watermarks, random.choice([1, 2, 3]))
+
+
+def any_case_of(seed: int, measure: Measure | str | None, shedding: Shedding) -> Case:
+    if isinstance(measure, str):
+        return keyed_case_of(seed, shedding)
+    return case_of(seed, measure, shedding)
+
+
+MEASURES_AND_KEYS = [*MEASURES, "keys"]
+
+
+def elements_of_bucket(case: Case, batch, bucket: int):
+    """What a bucket gets: all elements, or those of its keys."""
+    if not case.operator.is_keyed:
+        return batch
+    parts = []
+    for each, names in zip(batch, case.operator.keys, strict=True):
+        hashes = hash_columns([each.columns.column(name) for name in names])
+        parts.append(each.filter(bucket_of(hashes, case.buckets) == bucket))
+    return parts
+
+
 def schema_of(prefix: str, type_: Type) -> Schema:
     return Schema((*(Field(f"{prefix}.{n}", t) for n, t in REST.items()), Field(f"{prefix}.x", type_)))
 
@@ -202,8 +242,8 @@ class Ran:
         return Counter(row for step in self.steps for output in step for row in rows_of(output))
 
 
-def run(case: Case, *, restarts=False, twice=False) -> Ran:
-    """All steps in all buckets, checking what each of them promises."""
+def run(case: Case, *, restarts=False, twice=False, widths: Random | None = None) -> Ran:
+    """All steps in all buckets, checking what each of them promises; with `widths`, slots have any width."""
     operators = [case.operator.for_bucket(bucket, case.buckets) for bucket in range(case.buckets)]
     states, record, ran = [NO_STATE] * case.buckets, None, Ran([], Counter(), [], [])
     for batch, marks in zip(case.batches, case.watermarks, strict=True):
@@ -211,11 +251,12 @@ def run(case: Case, *, restarts=False, twice=False) -> Ran:
         reports: list[Any] = []
         for bucket, operator in enumerate(operators):
             before, directed = states[bucket], operator.with_directive(None if record is None else record.directive, {})
-            step = directed.step(before, batch, marks)
+            given_here = elements_of_bucket(case, batch, bucket)
+            step = directed.step(before, given_here, marks)
             assert step.output.columns.schema == case.operator.schema.arrow
             assert step.watermark == min(marks)
             if twice:
-                other = [each.take(np.random.default_rng(0).permutation(len(each))) for each in batch]
+                other = [each.take(np.random.default_rng(0).permutation(len(each))) for each in given_here]
                 again = directed.step(loaded(before), other, marks)
                 assert rows_of(again.output) == rows_of(step.output)
             states[bucket] = loaded(step.state) if restarts else step.state
@@ -225,8 +266,16 @@ def run(case: Case, *, restarts=False, twice=False) -> Ran:
         ran.steps.append(outputs)
         ran.reports.append(reports)
         record = recorded(case.operator.decide(record, reports, 0.1))
+        if widths is not None and record is not None:
+            record = recorded(with_halvings(record, widths.choice([0, 1, 2])))
         ran.records.append(record)
     return ran
+
+
+def with_halvings(record: SimilarityJoinRecord, halvings: int) -> SimilarityJoinRecord:
+    before = record.directive
+    tally = change_lags(before.tally.restore(), halvings - before.halvings)
+    return replace(record, directive=replace(before, tally=TallyCounts.of(tally), halvings=halvings))
 
 
 def plain(case: Case):
@@ -243,7 +292,7 @@ def plain(case: Case):
 
 def lettered(dead, case: Case):
     """Letters of pairs of which it is known whether they are alike: others are never compared."""
-    if case.operator.similarity is None:
+    if case.operator.similarity is None:  # a plain join by keys decides them first as well
         return dead
     known: Counter[Any] = Counter()
     for (time, reason, row), count in dead.items():
@@ -265,12 +314,12 @@ def test_all_buckets_together_emit_what_a_plain_join_does(measure, seed):
     assert all(record is None for record in ran.records)
 
 
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("measure", MEASURES_AND_KEYS)
 @settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_a_state_that_was_written_and_read_goes_on_as_before(measure, seed):
     for policy in (Policy.OFF, Policy.ON, Policy.DROP):
-        case = case_of(seed, measure, Shedding(policy, budget=Random(seed).choice([0, 10, 100])))
+        case = any_case_of(seed, measure, Shedding(policy, budget=Random(seed).choice([0, 10, 100])))
         one, other = run(case), run(case, restarts=True)
         assert [list(map(rows_of, step)) for step in one.steps] == [list(map(rows_of, step)) for step in other.steps]
         assert without_clocks(one.reports) == without_clocks(other.reports)
@@ -280,13 +329,13 @@ def without_clocks(reports):
     return [[replace(report, comparing=0) for report in step] for step in reports]
 
 
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("measure", MEASURES_AND_KEYS)
 @settings(max_examples=examples(10), deadline=None)
 @given(seed=seeds)
 def test_with_too_small_a_budget_the_results_are_some_of_them_and_always_the_same(measure, seed):
     random = Random(seed)
     policy = random.choice([Policy.ON, Policy.ON, Policy.DROP])
-    case = case_of(seed, measure, Shedding(policy, budget=random.choice([0, 5, 20, 100])))
+    case = any_case_of(seed, measure, Shedding(policy, budget=random.choice([0, 5, 20, 100])))
     ran = run(case, twice=True)
     assert not ran.rows - plain(case)[0]
     last = ran.records[-1].shed[0].overall
@@ -295,12 +344,12 @@ def test_with_too_small_a_budget_the_results_are_some_of_them_and_always_the_sam
     assert all(0.0 <= share <= 1.0 for share in (last.compared_share, last.results_share))
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@settings(max_examples=examples(10), deadline=None)
+@pytest.mark.parametrize("measure", MEASURES_AND_KEYS)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=seeds)
 def test_a_budget_that_is_enough_leaves_nothing_out(measure, seed):
     for policy in (Policy.ON, Policy.DROP):
-        case = case_of(seed, measure, Shedding(policy, budget=10**9))
+        case = any_case_of(seed, measure, Shedding(policy, budget=10**9))
         ran = run(case)
         rows, dead = plain(case)
         assert ran.rows == rows
@@ -321,6 +370,78 @@ def test_comparisons_keep_to_the_budget_but_for_one_element_of_each_cell(seed):
             cells = int(np.count_nonzero(np.array(report.tally.made)))
             assert report.comparisons <= budget / case.buckets + 4 * cells * most
             assert report.budget == budget / case.buckets
+
+
+@pytest.mark.parametrize("measure", [Measure.OVERLAP, Measure.DISTANCE, None, "keys"])
+@settings(max_examples=examples(15), deadline=None)
+@given(seed=seeds)
+def test_the_width_of_slots_changes_neither_pairs_nor_what_is_kept(measure, seed):
+    for policy in (Policy.ON, Policy.DROP):
+        case = any_case_of(seed, measure, Shedding(policy, budget=10**9))
+        rows, dead = plain(case)
+        for restarts in (False, True):
+            ran = run(case, restarts=restarts, twice=True, widths=Random(seed))
+            assert (ran.rows, ran.dead) == (rows, lettered(dead, case))
+        shed = run(
+            replace(case, operator=replace(case.operator, shedding=Shedding(policy, budget=10))), widths=Random(seed)
+        )
+        assert not shed.rows - rows
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(seed=seeds)
+def test_of_keys_only_pairs_with_equal_ones_are_compared_and_counted(seed):
+    case = keyed_case_of(seed, Shedding(Policy.ON, budget=10**9))
+    pairs = plain(replace(case, plain=replace(case.plain, residual=TRUE)))[0].total()
+    every = [np.concatenate([_codes(case, batch, side) for batch in case.batches]) for side in (0, 1)]
+    at_any_time = int((every[0][:, None] == every[1][None, :]).sum())
+    assert pairs <= run(case).records[-1].shed[0].overall.comparisons <= at_any_time
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(seed=seeds)
+def test_keys_with_equal_codes_need_not_be_equal(seed):
+    case = keyed_case_of(seed, Shedding(Policy.ON, budget=10**9))
+    if len(case.operator.keys[0]) == 1 and not case.operator.keys[0][0].endswith("s"):
+        return  # the code of a number is a bijection
+    with patch.object(key_coding, "hash_columns", lambda columns: hash_columns(columns) % np.uint64(2)):
+        assert run(case).rows == plain(case)[0]
+
+
+@pytest.mark.parametrize("type_", [Type.INT, Type.DOUBLE, Type.STRING])
+@pytest.mark.parametrize("names", [["x"], ["x", "n"]])
+def test_null_equals_nothing_and_nan_itself(type_, names):
+    left, right = schema_of("l", type_), schema_of("r", type_)
+    keys = tuple(f"l.{name}" for name in names), tuple(f"r.{name}" for name in names)
+    known = {Type.INT: [3], Type.DOUBLE: [math.nan, 0.0, -0.0], Type.STRING: ["a"]}[type_]
+    rows = [(0, 9, {"x": x, "n": n}) for x, n in [(None, 1), (known[0], None), (None, None), *((x, 1) for x in known)]]
+    batch = [
+        batch_of([(a, b, {f.name: row.get(f.name[2:]) for f in s}) for a, b, row in rows], s) for s in (left, right)
+    ]
+    operator = SimilarityJoinOperator(left, right, None, TRUE, Shedding(Policy.ON, budget=100), WIDTH, keys)
+    case = Case(operator, JoinOperator(left, right, *keys, TRUE), [batch], [(9, 9)], 2)
+    found = run(case).rows
+    assert found == plain(case)[0]
+    assert found.total() == (5 if type_ is Type.DOUBLE else 1) + 3 * (len(names) == 1)
+
+
+def _codes(case: Case, batch, side: int):
+    """One text of the keys of each element that lives and whose keys are known; NaN is one value, and so is zero."""
+    columns = [batch[side].columns.column(name).to_pylist() for name in case.operator.keys[side]]
+    rows = [key for key, end, start in zip(zip(*columns), batch[side].end, batch[side].start) if end > start]  # noqa: B905
+    return np.array([repr([value + 0.0 if value == 0 else value for value in key]) for key in rows if None not in key])
+
+
+@settings(max_examples=examples(10), deadline=None)
+@given(seed=seeds)
+def test_a_budget_goes_where_the_comparisons_are(seed):
+    case = replace(keyed_case_of(seed, Shedding(Policy.ON, budget=1000)), buckets=2)
+    ran = run(case)
+    for before, reports in zip(ran.records, ran.reports[1:], strict=False):
+        one, other = before.directive.volumes
+        assert [report.budget for report in reports] == pytest.approx(
+            [1000 * (each + 1) / (one + other + 2) for each in (one, other)]
+        )
 
 
 @settings(max_examples=examples(15), deadline=None)

@@ -14,6 +14,7 @@ from reference.values import Row, canonical, fit
 from support.examples import examples
 from support.harness import rows_of, run_elements
 
+from tidegate.algebra.equalities import is_by_key
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.similarity_join import NO_SHEDDING, Policy, Shedding, SimilarityJoin
 from tidegate.language.bind.program import bind
@@ -43,6 +44,13 @@ ALIKE = [
     "1 > ABS(CAST(s.n AS BIGINT) - CAST(t.n AS BIGINT))",
 ]
 BESIDES = ["TRUE", "s.few <= t.few", "s.x / t.few < 1", "OVERLAP(s.ids, t.ids) >= 1", "s.n = t.n"]
+EQUAL = [
+    "s.few = t.n",
+    "s.x = t.x",
+    "t.r = s.r AND s.n = t.n",
+    "s.ids = t.ids AND s.few / t.few < 1",
+    "s.n % 2 = t.few",
+]
 WINDOWS = ["[RANGE 3]", "[RANGE 4 SLIDE 2]", ""]
 SHEDDING = st.sampled_from(
     [NO_SHEDDING, NO_SHEDDING, Shedding(Policy.ON, budget=10**12), Shedding(Policy.DROP, budget=10**12)]
@@ -85,7 +93,7 @@ def elements():
 
 @st.composite
 def plans(draw) -> Plan:
-    terms = draw(st.permutations([draw(st.sampled_from(ALIKE)), draw(st.sampled_from(BESIDES))]))
+    terms = draw(st.permutations([draw(st.sampled_from(ALIKE)), draw(st.sampled_from(BESIDES + EQUAL))]))
     windows = [draw(st.sampled_from(WINDOWS)) for _ in range(2)]
     joined = f"FROM s {windows[0]}, t {windows[1]} WHERE {' AND '.join(terms)}"
     shown = draw(st.sampled_from(["s.few AS a, t.few AS b", "s.few, COUNT(*) AS n", "s.ids, t.words, t.x"]))
@@ -129,6 +137,15 @@ def test_it_runs_as_it_is_defined(plan: Plan, shedding: Shedding, left, right, b
     better, _ = optimize(plan, shedding=shedding)
     found = snapshots(rows_of(run_elements(better, streams, buckets=buckets, cuts=cuts)), INSTANTS)
     assert found == relations_of(plan, streams, INSTANTS)
+
+
+@pytest.mark.parametrize("term", EQUAL)
+def test_rows_with_equal_keys_are_compared_only_if_they_may_be_shed(term: str) -> None:
+    where = f"{term} AND s.few <= t.few"
+    plan = bind(f"{DECLARED} SELECT s.few FROM s [RANGE 3], t [RANGE 3] WHERE {where}").queries[-1].plan
+    assert not joins(optimize(plan)[0])
+    (join,) = joins(optimize(plan, shedding=Shedding(Policy.ON))[0])
+    assert is_by_key(join)
 
 
 @pytest.mark.parametrize("term", ALIKE)

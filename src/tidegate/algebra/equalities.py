@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from tidegate.algebra.plan import Join, SemiJoin
+from tidegate.algebra.similarity_join import SimilarityJoin
 from tidegate.expressions.nodes import Call, Expression, columns_of, conjuncts
 
 
-def equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
+def equalities(
+    join: Join | SemiJoin | SimilarityJoin,
+) -> tuple[list[tuple[Expression, Expression]], tuple[Expression, ...]]:
     """Split the predicate into pairs (left expression, right expression) that are equal, and the remaining terms."""
     left, right = frozenset(join.left.schema.names), frozenset(join.right.schema.names)
     pairs, rest = [], []
@@ -19,6 +22,11 @@ def equalities(join: Join | SemiJoin) -> tuple[list[tuple[Expression, Expression
             case _:
                 rest.append(term)
     return pairs, tuple(rest)
+
+
+def is_by_key(join: SimilarityJoin) -> bool:
+    """Return whether a similarity join compares rows with equal keys instead of similar ones."""
+    return join.similarity is None and bool(equalities(join)[0])
 
 
 def are_sides(a: Expression, b: Expression, left: frozenset[str], right: frozenset[str]) -> bool:

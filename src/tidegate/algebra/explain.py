@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tidegate.algebra.adaptable import granule_chain, is_adaptable
 from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
+from tidegate.algebra.equalities import is_by_key
 from tidegate.algebra.keyed_join import JoinEdge, KeyedJoin
 from tidegate.algebra.plan import (
     EVERY_ROW,
@@ -123,6 +124,7 @@ def describe(plan: Plan) -> str:
             return "Keyed join on " + "; ".join(edge_text(plan, edge, " → ") for edge in edges)
         case SimilarityJoin():
             kind = "Join by comparison" if plan.similarity is None else "Similarity join"
+            kind = "Join by comparison of equal keys" if is_by_key(plan) else kind
             words = pair_condition_text(plan)
             return f"{kind} of all pairs" if words is None else f"{kind} on {words}"
         case Aggregate(keys=keys, calls=calls):

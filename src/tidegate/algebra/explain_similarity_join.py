@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.algebra.equalities import is_by_key
 from tidegate.algebra.explain import duration_text, pair_condition_text
 from tidegate.algebra.plan import Plan, walk
 from tidegate.algebra.similarity_join import Measure, Policy, Shedding, SimilarityCondition, SimilarityJoin, Utility
@@ -33,15 +34,22 @@ def _similarity_joins(plan: Plan) -> list[SimilarityJoin]:
 
 def _describe_join(join: SimilarityJoin) -> Iterator[str]:
     yield pair_condition_text(join) or "all pairs"
-    yield f"  {_method_text(join.similarity)}"
-    yield f"  in slots of {duration_text(join.width)}; every bucket gets all rows, and compares a part of them"
+    yield f"  {_method_text(join)}"
+    rows = (
+        "each bucket gets the rows of its keys"
+        if is_by_key(join)
+        else "every bucket gets all rows, and compares a part of them"
+    )
+    yield f"  in slots of {duration_text(join.width)}; {rows}"
     yield f"  {describe_shedding(join.shedding)}"
     if join.shedding.utility is not None:
         yield f"  {_utility_text(join.shedding.utility)}"
 
 
-def _method_text(likeness: SimilarityCondition | None) -> str:
-    match likeness:
+def _method_text(join: SimilarityJoin) -> str:
+    match join.similarity:
+        case None if is_by_key(join):
+            return "found by comparing the rows with equal keys, by an index of the keys of each slot"
         case None:
             return "found by comparing every pair"
         case SimilarityCondition(measure=Measure.DISTANCE):

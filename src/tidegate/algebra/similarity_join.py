@@ -89,8 +89,9 @@ class SimilarityCondition:
 class SimilarityJoin:
     """Similar pairs for which the predicate is true and whose validities overlap, valid in the overlap.
 
-    Without a likeness, the predicate alone decides. With shedding, some pairs may be missing. Rows that start in the
-    same slot of `width` microseconds are processed together.
+    Without a likeness, the predicate alone decides; if it has equalities between the sides, only rows with equal keys
+    are compared. With shedding, some pairs may be missing. Rows that start in the same slot of `width` microseconds are
+    processed together.
     """
 
     left: Plan

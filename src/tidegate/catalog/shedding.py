@@ -1,4 +1,4 @@
-"""Answer to SHOW SHEDDING: the queries that may shed, with the shares of comparisons made and results found."""
+"""Answer to SHOW SHEDDING: the queries that may shed, with the shares of results found and of comparisons made."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class SheddingSummary:
     query: name of the query
     join: the inputs of the join
     policy: the policy that chooses what to shed
-    compared: share of comparisons made
-    results: estimated share of results found
-    utility: estimated share of the utility of all results
-    dropped: number of rows dropped
+    results_found: estimated share of all results that was found
+    utility_found: estimated share of the utility of all results that was found
+    comparisons_made: share of all comparisons that was made
+    rows_dropped: number of rows dropped
     budget: maximum number of comparisons in a step
     history: earlier shares of comparisons, by step, or rates, by the time of rows
     rate: share of the rows that a sample keeps
@@ -30,10 +30,10 @@ class SheddingSummary:
     query: str
     join: str = ""
     policy: str = ""
-    compared: str = ""
-    results: str = ""
-    utility: str = ""
-    dropped: str = ""
+    results_found: str = ""
+    utility_found: str = ""
+    comparisons_made: str = ""
+    rows_dropped: str = ""
     budget: str = ""
     history: str = ""
     rate: str = ""

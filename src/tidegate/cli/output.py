@@ -127,9 +127,9 @@ class Printer:
         """Print for each step that shed comparisons the share of results it found."""
         for row in rows.to_pylist():
             if row["rate"] is None and row["compared_share"] < 1:
-                shares = row["compared_share"], row["results_share"], row["utility_share"]
+                shares = row["results_share"], row["compared_share"], row["utility_share"]
                 text = describe_shares(*shares, row["dropped"])
-                print(f"step {row['step']} of {row['query']} sheds: {text}", file=sys.stderr)
+                print(f"step {row['step']} of {row['query']} found {text}", file=sys.stderr)
 
 
 def _place_text(letter: Mapping[str, object]) -> str:

@@ -15,7 +15,7 @@ from tidegate.physical.common.control import Losses
 from tidegate.physical.common.kernels.compilations import is_compiling
 from tidegate.runtime.job import DEAD_LETTERS, Progress
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import describe_shed_work, shed_records
+from tidegate.runtime.shedding import describe_overall_shedding
 
 COMPILING = "compiling kernels, once on this machine …"
 
@@ -76,15 +76,8 @@ def summary(progress: Progress, out: str | None) -> str:
         lines.append(f"dead letters: {reasons}{where}")
     if progress.losses is not None:
         lines.append(_describe_losses(progress.losses))
-    lines += _shedding_lines(progress)
+    lines += describe_overall_shedding(progress.control)
     return "\n".join(lines)
-
-
-def _shedding_lines(progress: Progress) -> Iterator[str]:
-    """Yield a line for each join or alert that has shed something."""
-    for shed in shed_records(progress.control):
-        if shed.overall.compared_share < 1 or shed.overall.dropped:
-            yield f"{shed.query} has shed: {describe_shed_work(shed.overall)}"
 
 
 def _describe_losses(losses: Losses) -> str:

@@ -27,7 +27,7 @@ _SUBTRACTING = (SetRule.EXCEPT, SetRule.EXCEPT_ALL, SetRule.STRICT_EXCEPT_ALL)
 
 def can_shed(plan: Plan) -> bool:
     """Return whether a join or alert of an optimised plan may leave out comparisons, or a sample rows."""
-    return _has_shedding(plan) or any(isinstance(node, Sample) for node in walk(plan))
+    return can_shed_comparisons(plan) or any(isinstance(node, Sample) for node in walk(plan))
 
 
 def refuse_wrong_results(plan: Plan) -> None:
@@ -48,19 +48,19 @@ def refuse_wrong_results(plan: Plan) -> None:
 def _wrong_results(plan: Plan) -> Iterator[tuple[str, Span]]:
     for node in walk(plan):
         match node:
-            case Aggregate(calls=(first, *_), source=source) if _has_shedding(source):
+            case Aggregate(calls=(first, *_), source=source) if can_shed_comparisons(source):
                 yield f"{first.function.upper()} above", node.span
-            case Limit(source=source) if _has_shedding(source):
+            case Limit(source=source) if can_shed_comparisons(source):
                 yield "LIMIT above", node.span
-            case CountWindow(source=source) if _has_shedding(source):
+            case CountWindow(source=source) if can_shed_comparisons(source):
                 yield "a window of rows over", node.span
-            case TotalThreshold(source=source) | GroupedTotals(source=source) if _has_shedding(source):
+            case TotalThreshold(source=source) | GroupedTotals(source=source) if can_shed_comparisons(source):
                 yield "TOTAL over", node.span
-            case Changes(source=source) if _joins_validities(source) and _has_shedding(source):
+            case Changes(source=source) if _joins_validities(source) and can_shed_comparisons(source):
                 yield f"{node.change.value.upper()} of", node.span
-            case SemiJoin(right=right, anti=True) if _has_shedding(right):
+            case SemiJoin(right=right, anti=True) if can_shed_comparisons(right):
                 yield "a condition that no row may meet of", node.span
-            case SetOperation(right=right, rule=rule) if rule in _SUBTRACTING and _has_shedding(right):
+            case SetOperation(right=right, rule=rule) if rule in _SUBTRACTING and can_shed_comparisons(right):
                 yield f"{rule.value.upper()} of", node.span
 
 
@@ -69,7 +69,8 @@ def _joins_validities(plan: Plan) -> bool:
     return any(isinstance(node, Distinct | Aggregate) for node in (plan, *inputs(plan)))
 
 
-def _has_shedding(plan: Plan) -> bool:
+def can_shed_comparisons(plan: Plan) -> bool:
+    """Return whether a join or alert of an optimised plan may leave out comparisons."""
     return any(_sheds(node) for node in walk(plan))
 
 

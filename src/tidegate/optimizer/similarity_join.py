@@ -1,7 +1,7 @@
 """Replace joins on a similarity condition, and joins that a query may shed, by similarity joins.
 
-Joins with an equality between their sides stay as they are: a hash lookup finds equal keys, and there is little to
-shed.
+Joins with an equality between their sides stay as they are, because a hash lookup finds equal keys, unless they may
+shed: then only rows with equal keys are compared, and the most productive of these comparisons are made.
 """
 
 from __future__ import annotations
@@ -30,13 +30,19 @@ def find_similarity_joins(plan: Plan, shedding: Shedding = NO_SHEDDING) -> Plan:
 
 
 def _as_similarity_join(join: Join, shedding: Shedding) -> Plan:
-    if _why_not_similarity(join) is not None:
+    if _why_not_similarity(join, shedding) is not None:
         return join
+    if equalities(join)[0]:
+        return _join_by_comparison(join, shedding)
     found = find_similarity(join)
     if isinstance(found, SimilarityTerm):
         return _join_by_similarity(join, found, shedding)
     if shedding.policy is Policy.OFF:
         return join
+    return _join_by_comparison(join, shedding)
+
+
+def _join_by_comparison(join: Join, shedding: Shedding) -> Plan:
     own = _shedding_of_join(shedding, join.left, join.right)
     return SimilarityJoin(join.left, join.right, None, join.predicate, own, _slot_width(join), join.span)
 
@@ -77,17 +83,38 @@ def _slot_width(join: Join) -> int:
     return max(longest, SECOND if None in bounds else 1)
 
 
-def _why_not_similarity(join: Join) -> str | None:
+def _why_not_similarity(join: Join, shedding: Shedding) -> str | None:
     """Return why a similarity join has no benefit; None if it has one."""
-    pairs, _ = equalities(join)
-    if pairs:
-        return f"rows with equal {' and '.join(f'{to_sql(a)}, {to_sql(b)}' for a, b in pairs)} are found by hash"
-    if any(frozenset() in unique_keys(side) for side in (join.left, join.right)):
-        return "one side has at most one row at a time"
+    pairs, rest = equalities(join)
+    keys = " and ".join(f"{to_sql(a)}, {to_sql(b)}" for a, b in pairs)
+    if pairs and shedding.policy is Policy.OFF:
+        return f"rows with equal {keys} are found by hash"
+    names = (frozenset(each.name for each in side if isinstance(each, Column)) for side in zip(*pairs, strict=True))
+    for side, equal in zip((join.left, join.right), tuple(names) or (frozenset(),) * 2, strict=True):
+        if any(key <= equal for key in unique_keys(side)):
+            alike = f" with equal {keys}" if pairs else ""
+            return f"one side has at most one row{alike} at a time"
+    if (
+        pairs
+        and not rest
+        and shedding.policy is Policy.ON
+        and _shedding_of_join(shedding, *_sides(join)).utility is None
+    ):
+        return (
+            f"every pair with equal {keys} is a result, so no comparison promises more than another; "
+            "all are made, by hash, and UTILITY BY would say which results to prefer"
+        )
     return None
 
 
+def _sides(join: Join) -> tuple[Plan, Plan]:
+    return join.left, join.right
+
+
 # ---- reasons for EXPLAIN
+
+
+_ALONE = "a row has at most one partner on each edge, which is found by its key"
 
 
 def describe_missed_similarity(plan: Plan, shedding: Shedding) -> list[str]:
@@ -97,19 +124,21 @@ def describe_missed_similarity(plan: Plan, shedding: Shedding) -> list[str]:
         match node:
             case Join() | SimilarityJoin(similarity=None):
                 joins += 1
-                lines += [f"{_input_names(node)}: {why}" for why in _reasons(node, may_shed=may_shed)]
+                lines += [f"{_input_names(node)}: {why}" for why in _reasons(node, shedding)]
             case SimilarityJoin() | ThresholdJoin():
                 joins += 1
             case KeyedJoin():
                 joins += 1
-                lines += [f"{_input_names(node)}: not shed: rows with equal keys are found by hash"] if may_shed else []
+                lines += [f"{_input_names(node)}: not shed: {_ALONE}"] if may_shed else []
     return lines if joins or not may_shed else ["nothing to shed: there is no join"]
 
 
-def _reasons(join: Join | SimilarityJoin, *, may_shed: bool) -> list[str]:
-    otherwise = _why_not_similarity(join) if isinstance(join, Join) else None
+def _reasons(join: Join | SimilarityJoin, shedding: Shedding) -> list[str]:
+    otherwise = _why_not_similarity(join, shedding) if isinstance(join, Join) else None
     if otherwise is not None:
-        return [f"not shed: {otherwise}"] if may_shed else []
+        return [f"not shed: {otherwise}"] if shedding.policy is not Policy.OFF else []
+    if equalities(join)[0]:
+        return []
     refused = find_similarity(join)
     return [f"not a similarity join, since {refused}"] if isinstance(refused, str) else []
 

@@ -10,7 +10,7 @@ from typing import assert_never
 from tidegate.algebra.adaptable import granule_chain
 from tidegate.algebra.alert_operators import GroupedTotals, RangeThreshold, ThresholdJoin, TotalThreshold
 from tidegate.algebra.count_windows import count_window_below
-from tidegate.algebra.equalities import equalities
+from tidegate.algebra.equalities import equalities, is_by_key
 from tidegate.algebra.extreme_demands import extreme_demand
 from tidegate.algebra.keyed_join import KeyedJoin
 from tidegate.algebra.plan import (
@@ -322,9 +322,24 @@ def _lower_keyed_join(plan: KeyedJoin) -> PhysicalPlan:
 def _lower_similarity_join(plan: SimilarityJoin) -> PhysicalPlan:
     from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 
+    if is_by_key(plan):
+        return _lower_join_by_key(plan)
     schemas = plan.left.schema, plan.right.schema
     operator = SimilarityJoinOperator(*schemas, plan.similarity, plan.predicate, plan.shedding, plan.width)
     return Apply(operator, (lower(plan.left, emit=Emit.SETTLED), lower(plan.right, emit=Emit.SETTLED)))
+
+
+def _lower_join_by_key(plan: SimilarityJoin) -> PhysicalPlan:
+    """Lower a join that compares rows with equal keys and may shed; keys that are not columns are computed below."""
+    from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
+
+    pairs, rest = equalities(plan)
+    left, left_keys = _with_key_columns(plan.left, [a for a, _ in pairs], "left")
+    right, right_keys = _with_key_columns(plan.right, [b for _, b in pairs], "right")
+    settings = conjunction(rest), plan.shedding, plan.width, (left_keys, right_keys)
+    operator = SimilarityJoinOperator(left.schema, right.schema, None, *settings)
+    joined = Apply(operator, (lower(left, emit=Emit.SETTLED), lower(right, emit=Emit.SETTLED)))
+    return joined if joined.schema == plan.schema else Apply(MapOperator(_all_columns(plan.schema)), (joined,))
 
 
 def _with_key_columns(side: Plan, keys: list[Expression], label: str) -> tuple[Plan, tuple[str, ...]]:

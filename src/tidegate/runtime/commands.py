@@ -46,11 +46,13 @@ def analyze_program(program: Program, measure: Measure) -> str:
     """Run a program, and show its plans with the figures of the run."""
     from tidegate.runtime.explain import explain_compiled
     from tidegate.runtime.omissions import omissions_of
+    from tidegate.runtime.shedding import describe_overall_shedding
 
     progress = measure(program)
     compiled, graph = compile_queries(program)
     plans = explain_compiled(compiled, graph, figures=progress.operators)
     lines = [*(each.describe() for each in omissions_of(graph, progress.operators)), _describe_run(progress)]
+    lines += describe_overall_shedding(progress.control)
     return "\n".join([plans, "", "run", *(f"  {line}" for line in lines)])
 
 

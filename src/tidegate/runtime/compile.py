@@ -27,7 +27,7 @@ from tidegate.optimizer.alert_grouping import group_alerts
 from tidegate.optimizer.explain_fallback import describe_plain_joins
 from tidegate.optimizer.optimize import optimize
 from tidegate.optimizer.sharing import SubplanTable, share_subplans
-from tidegate.optimizer.shed_results import can_shed, refuse_wrong_results
+from tidegate.optimizer.shed_results import can_shed, can_shed_comparisons, refuse_wrong_results
 from tidegate.optimizer.similarity_join import describe_missed_similarity
 from tidegate.optimizer.total_grouping import group_totals
 from tidegate.optimizer.unbounded_joins import growth_warnings, refuse_growing_joins
@@ -204,7 +204,8 @@ def compile_job(
         [(c.query.name, c.optimized) for c in compiled], [(c.query.name, c.own_plan) for c in compiled]
     )
     job = Job(graph, opened, sinks, buckets, identity, warnings=warnings, awaited=awaited, adjusted=adjusted)
-    return replace(job, limits=program.catalog.limits)
+    sheds = any(can_shed_comparisons(c.optimized) for c in compiled)
+    return replace(job, limits=program.catalog.limits, sheds=sheds)
 
 
 @deep_recursion()

@@ -77,6 +77,8 @@ class Job:
     """Windows and granularities whose size may change, by the keys of their histories."""
     limits: ResourceLimits = NO_LIMITS
     """Limits on what the job uses."""
+    sheds: bool = False
+    """Whether joins or alerts of the job may leave out comparisons."""
     adapt: Adapt | None = None
     """Hook that decides sizes after each step; without it, they are always the best ones."""
 

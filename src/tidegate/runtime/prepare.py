@@ -60,6 +60,9 @@ SAMPLES: Mapping[str, str] = {
     "similarity joins": """
         SELECT r.name, l.most FROM reading r WINDOW(RANGE 10 SECONDS), limits l WINDOW(RANGE 10 SECONDS)
         WHERE ABS(r.value - l.most) < 0.5""",
+    "joins that shed": """
+        SELECT r.name, l.most FROM reading r WINDOW(RANGE 10 SECONDS), limits l WINDOW(RANGE 10 SECONDS)
+        WHERE r.machine = l.machine AND r.value > l.most WITH (shedding = on)""",
 }
 """Queries by the feature that they use."""
 

@@ -20,12 +20,12 @@ SHEDDING_SCHEMA = pa.schema(
         "step": pa.int64(),
         "query": pa.string(),
         "join": pa.string(),
-        "compared_share": pa.float64(),
         "results_share": pa.float64(),
         "utility_share": pa.float64(),
+        "compared_share": pa.float64(),
+        "found": pa.int64(),
         "comparisons": pa.int64(),
         "of_comparisons": pa.int64(),
-        "found": pa.int64(),
         "dropped": pa.int64(),
         "budget": pa.float64(),
         "rate": pa.float64(),
@@ -33,7 +33,9 @@ SHEDDING_SCHEMA = pa.schema(
 )
 """Schema with one row for each step and each join that may shed or stream that is sampled.
 
-The shares of results and utility are estimates. Only samples have a rate: the share of the rows that are kept.
+The shares of all results and of their utility are estimates; the share of comparisons is exact. It is usually far
+smaller, because the most productive comparisons are made. Only samples have a rate: the share of the rows that are
+kept.
 """
 
 
@@ -71,29 +73,37 @@ def summarize_samples(runs: Iterable[Iterable[SampledStream]]) -> tuple[Shedding
     )
 
 
+def describe_overall_shedding(records: ControlRecords) -> tuple[str, ...]:
+    """Return a line for each join or alert that has shed something since the run began."""
+    return tuple(
+        f"{shed.query} found {describe_shed_work(shed.overall)}"
+        for shed in shed_records(records)
+        if shed.overall.compared_share < 1 or shed.overall.dropped
+    )
+
+
 def describe_shed_work(work: ShedWork) -> str:
-    """Describe in one line what was shed, in one step or overall.
+    """Describe in one line what was found with which work, in one step or overall.
 
     Examples
     --------
     >>> describe_shed_work(ShedWork(comparisons=5, volume=100, found=28, missed=72.0))
-    '5 % of comparisons made, about 28 % of results found'
+    'about 28 % of all results, with 5 % of all comparisons'
+    >>> describe_shed_work(ShedWork(5, 100, 28, 72.0, dropped=1200, worth=40.0, worth_missed=60.0))
+    'about 28 % of all results (about 40 % of their utility), with 5 % of all comparisons, 1,200 rows dropped'
     """
-    return describe_shares(work.compared_share, work.results_share, work.utility_share, work.dropped)
+    return describe_shares(work.results_share, work.compared_share, work.utility_share, work.dropped)
 
 
-def describe_shares(compared: float, results: float, utility: float | None, dropped: int) -> str:
-    """Describe in one line the shares of comparisons, results and utility, and the rows dropped."""
-    parts = [f"{percent(compared)} of comparisons made", f"about {percent(results)} of results found"]
-    if utility is not None:
-        parts.append(f"about {percent(utility)} of their utility")
-    if dropped:
-        parts.append(f"{dropped:,} rows dropped")
-    return ", ".join(parts)
+def describe_shares(results: float, compared: float, utility: float | None, dropped: int) -> str:
+    """Describe in one line the shares of results, of their utility and of comparisons, and the rows dropped."""
+    worth = "" if utility is None else f" (about {percent(utility)} of their utility)"
+    rows = f", {dropped:,} rows dropped" if dropped else ""
+    return f"about {percent(results)} of all results{worth}, with {percent(compared)} of all comparisons{rows}"
 
 
 def percent(share: float | None) -> str:
-    """Format a share as a percentage; only a share of 1 or more becomes 100 %.
+    """Format a share as a percentage; only a share of 1 or more becomes 100 %, and only 0 becomes 0 %.
 
     Examples
     --------
@@ -112,12 +122,12 @@ def _step_row(shed: ShedRecord) -> dict[str, object]:
         "step": shed.step,
         "query": shed.query,
         "join": shed.join,
-        "compared_share": work.compared_share,
         "results_share": work.results_share,
         "utility_share": work.utility_share,
+        "compared_share": work.compared_share,
+        "found": work.found,
         "comparisons": work.comparisons,
         "of_comparisons": work.volume,
-        "found": work.found,
         "dropped": work.dropped,
         "budget": shed.budget,
     }
@@ -129,14 +139,14 @@ def _summarize_shedding(shed: ShedRecord) -> SheddingSummary:
         query=shed.query,
         join=shed.join,
         policy=shed.policy,
-        compared=_now_and_overall(now.compared_share, overall.compared_share),
-        results=_now_and_overall(now.results_share, overall.results_share),
-        utility=_now_and_overall(now.utility_share, overall.utility_share),
-        dropped=f"{overall.dropped:,}",
-        budget="" if shed.budget is None else f"{shed.budget:,.0f}",
-        history=", ".join(f"{percent(share)} from step {step}" for step, share in shed.history),
+        results_found=_now_and_overall("about ", now.results_share, overall.results_share),
+        utility_found=_now_and_overall("about ", now.utility_share, overall.utility_share),
+        comparisons_made=_now_and_overall("", now.compared_share, overall.compared_share),
+        rows_dropped=f"{overall.dropped:,}",
+        budget="" if shed.budget is None else f"{shed.budget:,.0f} comparisons",
+        history=", ".join(f"{percent(share)} of comparisons from step {step}" for step, share in shed.history),
     )
 
 
-def _now_and_overall(now: float | None, overall: float | None) -> str:
-    return "" if now is None else f"{percent(now)} now, {percent(overall)} in all"
+def _now_and_overall(about: str, now: float | None, overall: float | None) -> str:
+    return "" if now is None else f"{about}{percent(now)} in the last step, {percent(overall)} since the start"

@@ -9,6 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 from support.alike import COLUMNS, ON, STREAMS, joins, optimized, plan_of, text_of, the_join, typed, why_plain
 
+from tidegate.algebra.equalities import is_by_key
 from tidegate.algebra.explain import explain
 from tidegate.algebra.similarity_join import NO_SHEDDING, SECOND, Measure, Policy, SimilarityCondition
 from tidegate.expressions.nodes import TRUE
@@ -16,6 +17,10 @@ from tidegate.expressions.sql_text import to_sql
 from tidegate.language.bind.program import bind
 from tidegate.optimizer.optimize import LAWS, optimize
 from tidegate.optimizer.similarity_join import describe_missed_similarity
+from tidegate.physical.common.operator import Operator
+from tidegate.physical.common.plan import Apply, PhysicalPlan
+from tidegate.physical.lower import lower
+from tidegate.physical.similarity_join.operator import SimilarityJoinOperator
 from tidegate.schema import Type
 
 # ---- what becomes what
@@ -176,10 +181,50 @@ def test_conditions_that_do_not_say_that_rows_are_alike(where: str) -> None:
     assert why_plain(where) == []
 
 
+def operators(plan: PhysicalPlan) -> list[Operator]:
+    if not isinstance(plan, Apply):
+        return []
+    return [plan.operator, *(each for below in plan.inputs for each in operators(below))]
+
+
+BY_KEY = "a.k = b.k AND b.n + 1 = a.n AND OVERLAP(a.ids, b.ids) >= 3"
+
+
 def test_equal_keys_are_found_by_hash() -> None:
-    where = "a.k = b.k AND b.n + 1 = a.n AND OVERLAP(a.ids, b.ids) >= 3"
-    assert why_plain(where) == []
-    assert why_plain(where, ON) == ["a, b: not shed: rows with equal a.k, b.k and a.n, b.n + 1 are found by hash"]
+    assert why_plain(BY_KEY) == []
+    assert why_plain(BY_KEY, replace(ON, policy=Policy.OFF)) == []
+
+
+@pytest.mark.parametrize("policy", [Policy.ON, Policy.DROP])
+def test_rows_with_equal_keys_are_compared_if_they_may_be_shed(policy: Policy) -> None:
+    join = the_join(BY_KEY, replace(ON, policy=policy))
+    assert join.similarity is None
+    assert is_by_key(join)
+    assert to_sql(join.predicate) == "a.k = b.k AND b.n + 1 = a.n AND overlap(a.ids, b.ids) >= 3"
+    operator = next(o for o in operators(lower(join)) if isinstance(o, SimilarityJoinOperator))
+    assert operator.partition_keys == operator.keys == (("a.k", "a.n"), ("b.k", "key:right:1"))
+    assert lower(join).schema == join.schema
+
+
+def test_where_every_pair_with_equal_keys_is_a_result_it_is_said_that_nothing_can_be_chosen() -> None:
+    (why,) = why_plain("a.k = b.k", ON)
+    assert why == (
+        "a, b: not shed: every pair with equal a.k, b.k is a result, so no comparison promises more than another; "
+        "all are made, by hash, and UTILITY BY would say which results to prefer"
+    )
+    assert why_plain("a.k = b.k", typed("c.few"))[0].startswith("a, b: not shed: every pair")
+    assert is_by_key(the_join("a.k = b.k", typed("a.few")))
+    assert is_by_key(the_join("a.k = b.k", replace(ON, policy=Policy.DROP)))
+
+
+def test_where_a_row_has_at_most_one_partner_there_is_nothing_to_choose() -> None:
+    text = """SELECT a.x FROM a WINDOW(RANGE 9), (SELECT k, MAX(x) AS most FROM b WINDOW(RANGE 9) GROUP BY k) AS m
+        WHERE a.k = m.k AND a.x < m.most"""
+    plan = plan_of(text, ON)
+    assert not joins(plan)
+    assert [line.partition(": ")[2] for line in describe_missed_similarity(plan, ON)] == [
+        "not shed: one side has at most one row with equal a.k, m.k at a time"
+    ]
 
 
 # ---- shedding
@@ -215,7 +260,9 @@ def test_many_one_joins_are_not_shed() -> None:
     keyed = f"CREATE STREAM d ({COLUMNS}) FROM 'd.csv' TIMESTAMP BY ts KEY (k);"
     text = f"{keyed} SELECT a.x FROM a WINDOW(RANGE 1 HOUR), d WINDOW(RANGE 1 HOUR) WHERE a.k = d.k"
     plan = plan_of(text, ON)
-    assert describe_missed_similarity(plan, ON) == ["a, d: not shed: rows with equal keys are found by hash"]
+    assert describe_missed_similarity(plan, ON) == [
+        "a, d: not shed: a row has at most one partner on each edge, which is found by its key"
+    ]
 
 
 def test_a_side_with_one_row_at_a_time_leaves_nothing_to_shed() -> None:

@@ -23,6 +23,7 @@ from tidegate.runtime.spark.java import ensure_java
         ("subscriptions", "SubscriptionsOperator"),
         ("keyed joins", "KeyedJoinOperator"),
         ("similarity joins", "SimilarityJoinOperator"),
+        ("joins that shed", "SimilarityJoinOperator"),
     ],
 )
 def test_a_sample_uses_the_feature_that_it_is_for(feature, operator):

@@ -11,14 +11,13 @@ _WAYS = {Measure.DISTANCE: "in order"}
 _SHEDDING = {Policy.OFF: "", Policy.ON: ", shedding within {}", Policy.DROP: ", dropping rows within {}"}
 
 
-def describe_join(
-    left: Schema, right: Schema, likeness: SimilarityCondition | None, predicate: Expression, shedding: Shedding
-) -> str:
+def describe_join(condition: str, likeness: SimilarityCondition | None, shedding: Shedding, *, is_keyed: bool) -> str:
     """Describe in one line what is joined, how, and what may be shed."""
     start, way = "join by comparing all", "pair by pair"
-    if likeness is not None:
+    if is_keyed:
+        start, way = "join by comparing equal keys", "pair by pair"
+    elif likeness is not None:
         start, way = "similarity join", _WAYS.get(likeness.measure, "by prefixes")
-    condition = join_condition_text(left, right, likeness, predicate)
     on = f" on {condition}" if condition else ""
     return f"{start}{on}, {way}{_SHEDDING[shedding.policy].format(_budget_text(shedding))}"
 

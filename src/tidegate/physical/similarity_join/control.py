@@ -10,16 +10,21 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tidegate.algebra.similarity_join import SECOND, Shedding
+from tidegate.algebra.similarity_join import SECOND, Policy, Shedding
 from tidegate.physical.common.control import ControlRecord, Directive, Report, ShedWork
 from tidegate.physical.shedding.kernels.evidence import Tally
-from tidegate.physical.shedding.pace import StepPace
+from tidegate.physical.shedding.pace import FADING, StepPace
 from tidegate.physical.shedding.report import record_shedding
+from tidegate.physical.similarity_join.kernels.conditions import SameKey
 from tidegate.physical.similarity_join.kernels.matching import Method
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult
+from tidegate.physical.similarity_join.slot_width import SETTLED_STEPS, change_lags, choose_halvings
 
 _COSTS = {Method.FILTERED: 1e-8, Method.INDEXED: 1e-8, Method.NESTED: 3e-7}
 """Assumed seconds per unit of comparing, before any measurement. NESTED evaluates a predicate."""
+
+_COST_OF_SAME_KEY = 5e-8
+"""The same for a pair with equal keys, which evaluates a predicate or a condition program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,10 @@ class SimilarityJoinDirective(Directive):
     tally: TallyCounts
     """Results of comparisons in all buckets, decayed."""
     pace: StepPace
+    volumes: tuple[float, ...] = ()
+    """Comparisons that were to make, decayed, by bucket; only if buckets have keys of their own."""
+    halvings: int = 0
+    """How often the original width of slots is halved; the tally is by lags of that width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,7 @@ class SimilarityJoinReport(Report):
     comparing: float
     """Seconds spent on comparing."""
     budget: float
+    bucket: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,8 @@ class SimilarityJoinRecord(ControlRecord):
 
     directive: SimilarityJoinDirective
     step: int
+    changed: int = 0
+    """Step after which the width of slots has changed last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +116,26 @@ def tally_of(directive: SimilarityJoinDirective | None, settings: SimilarityJoin
     return directive.tally.restore() if directive else Tally.empty(settings.reach, settings.kinds)
 
 
-def budget_of(choice: SheddingParameters, directive: SimilarityJoinDirective | None, rows: int, buckets: int) -> float:
-    """Return the units that each bucket may compare in a step with `rows` new rows."""
+def halvings_of(directive: SimilarityJoinDirective | None) -> int:
+    """Return how often the original width of slots is halved."""
+    return directive.halvings if directive else 0
+
+
+def budget_of(
+    choice: SheddingParameters, directive: SimilarityJoinDirective | None, rows: int, place: tuple[int, int]
+) -> float:
+    """Return the units that a bucket may compare in a step with `rows` new rows.
+
+    `place` is the number of the bucket, and how many there are. A given budget is divided by the comparisons that
+    buckets had to make, if they have keys of their own: of skewed keys, some buckets have many more. Otherwise all have
+    about as many.
+    """
     if choice.shedding.budget is not None:
-        return choice.shedding.budget / buckets
+        bucket, buckets = place
+        volumes = directive.volumes if directive else ()
+        if len(volumes) != buckets:
+            return choice.shedding.budget / buckets
+        return choice.shedding.budget * (volumes[bucket] + 1.0) / (sum(volumes) + buckets)
     return _pace_of(choice, directive).budget(choice.target, rows)
 
 
@@ -149,13 +177,23 @@ def decide(
     directive = record.directive if record else None
     budget = float(sum(report.budget for report in reports))
     policy, before = choice.shedding.policy.value, record.shed[0] if record else None
+    tally, work = _learn_from_reports(choice.settings, directive, reports), _shed_work(choice, reports)
+    changed, halvings = record.changed if record else 0, halvings_of(directive)
+    if work.comparisons < work.volume and choice.shedding.policy is Policy.ON and step >= changed + SETTLED_STEPS:
+        width = choice.settings.with_halvings(halvings).width
+        halvings = choose_halvings(tally, halvings, width)
+    if halvings != halvings_of(directive):
+        tally, changed = change_lags(tally, halvings - halvings_of(directive)), step
     return SimilarityJoinRecord(
         directive=SimilarityJoinDirective(
-            TallyCounts.of(_learn_from_reports(choice.settings, directive, reports)),
+            TallyCounts.of(tally),
             _update_pace(choice, directive, reports, seconds),
+            _update_volumes(choice, directive, reports),
+            halvings,
         ),
         step=step,
-        shed=(record_shedding(choice.join, policy, _shed_work(choice, reports), budget, step, before),),
+        changed=changed,
+        shed=(record_shedding(choice.join, policy, work, budget, step, before),),
     )
 
 
@@ -168,6 +206,19 @@ def _learn_from_reports(
     before, counted = tally_of(directive, settings), Tally.total(report.tally.restore() for report in reports)
     known = before.with_newer(counted)
     return known.with_decay(settings.decay) if counted.made.any() else known
+
+
+def _update_volumes(
+    choice: SheddingParameters, directive: SimilarityJoinDirective | None, reports: Sequence[SimilarityJoinReport]
+) -> tuple[float, ...]:
+    if not isinstance(choice.settings.condition, SameKey):
+        return ()
+    before = directive.volumes if directive else ()
+    buckets = max(len(before), max(report.bucket for report in reports) + 1)
+    volumes = [FADING * each for each in before] + [0.0] * (buckets - len(before))
+    for report in reports:
+        volumes[report.bucket] += report.volume
+    return tuple(volumes)
 
 
 def _update_pace(
@@ -196,4 +247,7 @@ def _shed_work(choice: SheddingParameters, reports: Sequence[SimilarityJoinRepor
 
 def _pace_of(choice: SheddingParameters, directive: SimilarityJoinDirective | None) -> StepPace:
     """Return the pace of a directive; before the first decision, one with a guess of the cost."""
-    return directive.pace if directive else StepPace(_COSTS[choice.settings.method])
+    if directive:
+        return directive.pace
+    is_keyed = isinstance(choice.settings.condition, SameKey)
+    return StepPace(_COST_OF_SAME_KEY if is_keyed else _COSTS[choice.settings.method])

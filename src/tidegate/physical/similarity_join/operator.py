@@ -2,7 +2,8 @@
 
 A pair is reported as soon as both elements have arrived. If there is no time for all comparisons, the join can make the
 most productive ones, judged by earlier comparisons. Every bucket gets all new elements. It keeps its own ones and
-compares them with the new ones. A pair of two new elements is compared in the bucket that keeps the right one.
+compares them with the new ones. A pair of two new elements is compared in the bucket that keeps the right one. A join
+of elements with equal keys is simpler: every bucket gets the elements of its keys, and keeps them all.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tidegate.algebra.similarity_join import Policy, Shedding, SimilarityCondition
-from tidegate.expressions.nodes import TRUE, Expression
+from tidegate.expressions.nodes import TRUE, Expression, columns_of, conjunction, conjuncts
 from tidegate.physical.common.arrays import Ints
 from tidegate.physical.common.batch import Batch
 from tidegate.physical.common.operator import Chunks, ControlTypes, PartitionKeys, Step
@@ -34,6 +35,8 @@ from tidegate.physical.similarity_join.control import (
 from tidegate.physical.similarity_join.kernels.join import NeededComparisons, Own
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
 from tidegate.physical.similarity_join.kernels.slots import SlotArrivals
+from tidegate.physical.similarity_join.key_coding import NO_KEYS, EqualKeyCoding, Keys, key_equality, keys_expression
+from tidegate.physical.similarity_join.pair_filter import PairFilter
 from tidegate.physical.similarity_join.pairs import PairCollector
 from tidegate.physical.similarity_join.state import SimilarityJoinLayout, SimilarityJoinState
 from tidegate.physical.similarity_join.utility_classes import utility_classes_of
@@ -50,7 +53,7 @@ BothSides = tuple[NewElements, NewElements]
 
 @dataclass(frozen=True, slots=True)
 class SimilarityJoinOperator:
-    """Pairs that are similar and for which the predicate is true.
+    """Pairs that are similar, or have equal keys, and for which the predicate is true.
 
     Without a similarity condition, the predicate alone decides. The condition may accept too many pairs, never too few,
     because the predicate is checked as well. Elements whose compared values are NULL match nothing. Elements that start
@@ -63,19 +66,29 @@ class SimilarityJoinOperator:
     predicate: Expression
     shedding: Shedding
     width: int
+    keys: Keys = NO_KEYS
+    """Columns of equal types; only elements with equal keys are compared, instead of similar ones."""
     bucket: int = 0
     buckets: int = 1
     directive: SimilarityJoinDirective | None = field(default=None, compare=False)
     arrived: Mapping[str, int] = field(default_factory=dict, compare=False)
 
-    partition_keys: ClassVar[PartitionKeys] = (None, None)
+    @property
+    def partition_keys(self) -> PartitionKeys:
+        return self.keys if self.is_keyed else (None, None)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Return whether only elements with equal keys are compared."""
+        return self.keys != NO_KEYS
 
     @property
     def schema(self) -> Schema:
         return self.left + self.right
 
     def describe(self) -> str:
-        return describe_join(self.left, self.right, self.similarity, self.predicate, self.shedding)
+        condition = join_condition_text(self.left, self.right, self.similarity, self._pair_condition)
+        return describe_join(condition, self.similarity, self.shedding, is_keyed=self.is_keyed)
 
     def warm_up(self) -> None:
         for policy in (Policy.OFF, Policy.ON, Policy.DROP):
@@ -106,21 +119,27 @@ class SimilarityJoinOperator:
         return record if self._is_exact else control.decide(self._shedding_parameters, record, reports, seconds)
 
     def forget(self, state: Chunks, which: int) -> Chunks:
-        return SimilarityJoinState.load(_layout_of(self), state).without_side(which).save(state)
+        return SimilarityJoinState.load(self._layout, state).without_side(which).save(state)
 
     def step(self, state: Chunks, inputs: Sequence[Batch], watermarks: Sequence[int]) -> Step:
-        memory, rows = SimilarityJoinState.load(_layout_of(self), state), len(inputs[0]) + len(inputs[1])
+        memory, rows = SimilarityJoinState.load(self._layout, state), len(inputs[0]) + len(inputs[1])
         came = self._prepare_new(memory, 0, inputs[0]), self._prepare_new(memory, 1, inputs[1])
         tally = control.tally_of(self.directive, memory.layout.settings)
         budget = None
         if not self._is_exact:
-            budget = control.budget_of(self._shedding_parameters, self.directive, rows, self.buckets)
+            budget = control.budget_of(self._shedding_parameters, self.directive, rows, (self.bucket, self.buckets))
         taken = self._select_elements(memory, came, tally, budget)
         left, right = ([new.segment, *memory.segments(stream)] for stream, new in enumerate(taken.new))
-        pairing = PairCollector(memory.layout.schemas, self.predicate, (left, right))
+        pairing = PairCollector(memory.layout.schemas, self._checked_predicates, (left, right))
         limits = (watermarks[0], watermarks[1])
         join, answer = memory.join.step(
-            _arrivals(taken.new), limits, taken.budget, own=_own_masks(taken.new), predicate=pairing, tally=tally
+            _arrivals(taken.new),
+            limits,
+            taken.budget,
+            own=_own_masks(taken.new),
+            predicate=pairing,
+            finder=self._pair_filter(memory, taken.new),
+            tally=tally,
         )
         if not any(map(len, came)):
             join = memory.join.forget(limits)  # a step without new elements must leave the state unchanged
@@ -128,8 +147,13 @@ class SimilarityJoinOperator:
         report = None
         if budget is not None:
             report = control.report_of(answer, budget, rows, taken.volume, sum(map(len, taken.dropped)))
+            report = replace(report, bucket=self.bucket)
         output = pairing.output(answer.start, answer.end)
         return Step(after.save(state), output, min(watermarks), pairing.dead_letters(), report)
+
+    @property
+    def _layout(self) -> SimilarityJoinLayout:
+        return _layout_of(self, control.halvings_of(self.directive))
 
     @property
     def _is_exact(self) -> bool:
@@ -137,11 +161,31 @@ class SimilarityJoinOperator:
 
     @property
     def _shedding_parameters(self) -> SheddingParameters:
-        condition = join_condition_text(self.left, self.right, self.similarity, self.predicate)
-        return SheddingParameters(condition or "all pairs", self.shedding, _layout_of(self).settings)
+        condition = join_condition_text(self.left, self.right, self.similarity, self._pair_condition)
+        return SheddingParameters(condition or "all pairs", self.shedding, _layout_of(self, 0).settings)
+
+    @property
+    def _pair_condition(self) -> Expression:
+        """The predicate, after the condition that keys are equal."""
+        same = conjuncts(keys_expression(self.keys, self.left, self.right))
+        return conjunction((*same, *conjuncts(self.predicate)))
+
+    @property
+    def _checked_predicates(self) -> tuple[Expression, Expression]:
+        """What is checked of pairs, in this order: that keys are equal, not only their codes, and the predicate."""
+        return key_equality(self.keys, self.left, self.right), self.predicate
+
+    def _pair_filter(self, memory: SimilarityJoinState, new: BothSides) -> PairFilter | None:
+        """Return a filter of pairs by the predicate, if pairs are those with equal keys."""
+        read = columns_of(self.predicate)
+        if not self.is_keyed or not all(read & set(side.names) for side in (self.left, self.right)):
+            return None
+        return PairFilter(self.predicate, memory.layout.schemas, memory.sides, [each.segment for each in new])
 
     def _prepare_new(self, memory: SimilarityJoinState, stream: int, batch: Batch) -> NewElements:
-        place, first = BucketPosition(self.bucket, self.buckets), memory.next_row[stream]
+        # With keys, every bucket gets only its own elements.
+        place = BucketPosition(0, 1) if self.is_keyed else BucketPosition(self.bucket, self.buckets)
+        first = memory.next_row[stream]
         return new_elements(memory.layout, stream, batch, first, place, ordered=not self._is_exact)
 
     def _select_elements(
@@ -188,12 +232,12 @@ def _estimate_full_volume(memory: SimilarityJoinState, work: NeededComparisons) 
 
 
 @lru_cache(maxsize=256)
-def _layout_of(join: SimilarityJoinOperator) -> SimilarityJoinLayout:
-    coding = coding_of(join.similarity, join.left, join.right)
+def _layout_of(join: SimilarityJoinOperator, halvings: int) -> SimilarityJoinLayout:
+    coding = EqualKeyCoding(join.keys) if join.is_keyed else coding_of(join.similarity, join.left, join.right)
     is_exact = join.shedding.policy is Policy.OFF
     kinds = None if is_exact else utility_classes_of(join.shedding.utility, join.left, join.right)
     utilities = None if kinds is None else kinds.utilities()
     settings = SimilarityJoinSettings(
         coding.condition, join.width, REACH, coding.method, utilities=utilities, seed=join.bucket
     )
-    return SimilarityJoinLayout((join.left, join.right), coding, kinds, settings)
+    return SimilarityJoinLayout((join.left, join.right), coding, kinds, settings.with_halvings(halvings))

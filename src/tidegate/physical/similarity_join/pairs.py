@@ -52,15 +52,18 @@ class _SideColumns(NamedTuple):
 
 
 class PairCollector:
-    """Collector of results: checks the predicate on pairs of rows that are similar and valid together."""
+    """Collector of results: checks predicates, one after the other, on pairs of rows that are valid together."""
 
     def __init__(
-        self, schemas: tuple[Schema, Schema], predicate: Expression, segments: tuple[list[Segment], list[Segment]]
+        self,
+        schemas: tuple[Schema, Schema],
+        predicates: tuple[Expression, Expression],
+        segments: tuple[list[Segment], list[Segment]],
     ) -> None:
-        self.predicate, self.schema = predicate, schemas[0] + schemas[1]
+        self.predicates, self.schema = [each for each in predicates if each != TRUE], schemas[0] + schemas[1]
         self.arrow = self.schema.arrow
         self.sides = _SideElements(schemas[0], segments[0]), _SideElements(schemas[1], segments[1])
-        wanted = columns_of(predicate)
+        wanted = frozenset[str]().union(*map(columns_of, self.predicates))
         self.read = [[name for name in schema.names if name in wanted] for schema in schemas]
         self.asked = [side.select_columns(names) for side, names in zip(self.sides, self.read, strict=True)]
         self.whole = [side.select_columns(side.schema.names) for side in self.sides]
@@ -69,7 +72,9 @@ class PairCollector:
 
     def __call__(self, left: Ints, right: Ints) -> Mask:
         """Return which pairs are results."""
-        mask = np.ones(len(left), np.bool_) if self.predicate == TRUE else self._check_predicate(left, right)
+        mask = np.ones(len(left), np.bool_)
+        for predicate in self.predicates if len(left) else ():
+            mask[mask] = self._check_predicate(predicate, left[mask], right[mask])
         if mask.any():
             self.found.append(self._pair_columns(left[mask], right[mask]))
         return mask
@@ -82,21 +87,21 @@ class PairCollector:
         """Return dead letters of the pairs for which the predicate failed."""
         return concat_columns(self.dead) if self.dead else NO_DEAD_LETTERS
 
-    def _check_predicate(self, left: Ints, right: Ints) -> Mask:
+    def _check_predicate(self, predicate: Expression, left: Ints, right: Ints) -> Mask:
         columns = [*self.asked[0].take(left), *self.asked[1].take(right)]
-        verdict = evaluate(self.predicate, pa.RecordBatch.from_arrays(columns, self.read[0] + self.read[1]), len(left))
+        verdict = evaluate(predicate, pa.RecordBatch.from_arrays(columns, self.read[0] + self.read[1]), len(left))
         keep: Mask = verdict.values.fill_null(False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - Arrow's API
         if verdict.errors is None:
             return keep
         fails: Mask = verdict.errors != 0
-        self._add_dead_letters(left[fails], right[fails], verdict.only_failed())
+        self._add_dead_letters(predicate, left[fails], right[fails], verdict.only_failed())
         return keep & ~fails
 
-    def _add_dead_letters(self, left: Ints, right: Ints, verdict: Evaluation) -> None:
+    def _add_dead_letters(self, predicate: Expression, left: Ints, right: Ints, verdict: Evaluation) -> None:
         times = [side.times(rows) for side, rows in zip(self.sides, (left, right), strict=True)]
         start, end = np.maximum(times[0][0], times[1][0]), np.minimum(times[0][1], times[1][1])
         pairs = Batch(start, end, self._pair_columns(left, right))
-        self.dead.append(dead_letters_of_failures(pairs, verdict, self.predicate, origin="join"))
+        self.dead.append(dead_letters_of_failures(pairs, verdict, predicate, origin="join"))
 
     def _pair_columns(self, left: Ints, right: Ints) -> pa.RecordBatch:
         columns = [*self.whole[0].take(left), *self.whole[1].take(right)]

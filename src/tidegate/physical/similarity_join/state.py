@@ -22,14 +22,16 @@ from tidegate.physical.common.state_cache import StateCache
 from tidegate.physical.similarity_join.coding import SimilarityCoding
 from tidegate.physical.similarity_join.kernels.join import SheddingJoin
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings
-from tidegate.physical.similarity_join.kernels.slots import Slot
+from tidegate.physical.similarity_join.kernels.slots import Slot, SlotArrivals, split_into_slots
+from tidegate.physical.similarity_join.kernels.values import Numbers, concatenate_values
+from tidegate.physical.similarity_join.key_coding import EqualKeyCoding
 from tidegate.physical.similarity_join.utility_classes import UtilityClasses
 from tidegate.schema import Schema
 
 OWN = "of "
 """Name prefix of the elements' own columns."""
 
-_SLOT, _DROPPED = "slot", "dropped"
+_SLOT, _DROPPED, _WIDTH = "slot", "dropped", "width"
 _KERNEL = ("start", "end", "row", "kind")
 
 
@@ -37,13 +39,20 @@ class SimilarityJoinLayout(NamedTuple):
     """Parameters of a similarity join that determine the form of its state."""
 
     schemas: tuple[Schema, Schema]
-    coding: SimilarityCoding
+    coding: SimilarityCoding | EqualKeyCoding
     kinds: UtilityClasses | None
     settings: SimilarityJoinSettings
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        return self.schemas, self.coding, self.kinds, self.settings.width, self.settings.seed
+    def form(self) -> tuple[object, ...]:
+        """Return what two layouts have in common if the state of one is that of the other, but for the slots' width."""
+        return self.schemas, self.coding, self.kinds, self.settings.with_halvings(0).width, self.settings.seed
+
+    def with_width(self, width: int) -> SimilarityJoinLayout:
+        """Return the layout with slots of a width that is the original one, halved some times."""
+        whole = self.settings.with_halvings(0)
+        halvings = (whole.width // width).bit_length() - 1
+        return self._replace(settings=whole.with_halvings(halvings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +91,9 @@ class SimilarityJoinState:
     def load(shape: SimilarityJoinLayout, chunks: Chunks) -> SimilarityJoinState:
         """Return a state from the state cache, or decode its chunks."""
         kept = _CACHE.get(chunks.get(FIGURES))
-        return kept if kept is not None and kept.layout.identity == shape.identity else _decode_state(shape, chunks)
+        if kept is None or kept.layout.form != shape.form:
+            kept = _decode_state(shape, chunks)
+        return kept if kept.layout.settings.width == shape.settings.width else kept.with_layout(shape)
 
     def segments(self, stream: int) -> list[Segment]:
         """Return the columns of a side's elements."""
@@ -158,7 +169,30 @@ class SimilarityJoinState:
         dropped = {
             f"{_DROPPED}{stream}.{number}": count for stream in (0, 1) for number, count in self.dropped[stream].items()
         }
-        return {"batch": self.join.batch, "row0": self.next_row[0], "row1": self.next_row[1], **dropped}
+        counts = {"batch": self.join.batch, "row0": self.next_row[0], "row1": self.next_row[1]}
+        return {**counts, _WIDTH: self.layout.settings.width, **dropped}
+
+    def with_layout(self, layout: SimilarityJoinLayout) -> SimilarityJoinState:
+        """Return the state with slots of the width of a layout."""
+        before, after = self.layout.settings.width, layout.settings.width
+        empty = SimilarityJoinState(
+            layout, replace(self.join, settings=layout.settings, slots=({}, {})), ({}, {}), self.next_row
+        )
+        left, right = (split_into_slots(_elements_of(side), after) for side in self.sides)
+        counts = [dict[int, int](), dict[int, int]()]
+        for stream, dropped in enumerate(self.dropped):
+            for number, count in dropped.items():
+                place = number * before // after
+                counts[stream][place] = counts[stream].get(place, 0) + count
+        join = replace(empty.join, slots=(left, right))
+        sides = []
+        for stream in (0, 1):
+            segments = self.segments(stream)
+            chunks = (
+                (number, slot, self._slot_chunk(stream, slot, segments)) for number, slot in join.slots[stream].items()
+            )
+            sides.append({number: StoredSlot(slot, chunk) for number, slot, chunk in chunks})
+        return replace(empty, join=join, sides=(sides[0], sides[1]), dropped=(counts[0], counts[1]))
 
 
 _CACHE: StateCache[SimilarityJoinState] = StateCache()
@@ -175,6 +209,7 @@ def prefixed_schema(schema: Schema) -> pa.Schema:
 
 def _decode_state(shape: SimilarityJoinLayout, chunks: Chunks) -> SimilarityJoinState:
     figures = figures_of(chunks)
+    shape = shape.with_width(figures.get(_WIDTH, shape.settings.with_halvings(0).width))
     sides: tuple[dict[int, StoredSlot], dict[int, StoredSlot]] = ({}, {})
     for name, chunk in chunks.items():
         if name.startswith(_SLOT):
@@ -188,6 +223,16 @@ def _decode_state(shape: SimilarityJoinLayout, chunks: Chunks) -> SimilarityJoin
     left, right = ({number: held.slot for number, held in side.items()} for side in sides)
     join = replace(SheddingJoin.empty(shape.settings), slots=(left, right), batch=figures.get("batch", 0))
     return SimilarityJoinState(shape, join, sides, (figures.get("row0", 0), figures.get("row1", 0)), dropped)
+
+
+def _elements_of(side: Side) -> SlotArrivals:
+    """Return the elements of all slots of a side, as if they had just arrived."""
+    slots = [held.slot for held in side.values()]
+    columns = {
+        name: np.concatenate([np.empty(0, np.int64), *(each.columns[name] for each in slots)]) for name in _KERNEL
+    }
+    values = concatenate_values([each.values for each in slots]) if slots else Numbers(np.empty(0, np.int64))
+    return SlotArrivals(columns["start"], columns["end"], columns["row"], values, columns["kind"])
 
 
 def _parse_name(name: str, prefix: str) -> tuple[int, int]:

@@ -194,4 +194,4 @@ def _names_below(operator: Operator, names: Renamings) -> Renamings:
 
 def _is_loose(operator: Operator) -> bool:
     is_plain = isinstance(operator, JoinOperator) and not operator.left_keys
-    return is_plain or isinstance(operator, SimilarityJoinOperator)
+    return is_plain or (isinstance(operator, SimilarityJoinOperator) and not operator.is_keyed)

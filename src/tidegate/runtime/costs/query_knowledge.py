@@ -134,7 +134,7 @@ class _Notes:
                     valid = max(inputs[child].characteristics.valid_rows, 1.0)
                     self.shares |= {text: share / valid for text in texts_of(term) if text not in self.shares}
                     self._note_values(term)
-            case JoinOperator(left_keys=()) | SimilarityJoinOperator():
+            case JoinOperator(left_keys=()) | SimilarityJoinOperator(keys=((), ())):
                 self.loose.append(selectivity)
             case JoinOperator():
                 for term in terms_of_join(operator):

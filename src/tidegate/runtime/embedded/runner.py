@@ -42,6 +42,7 @@ from tidegate.runtime.quality import QUALITY, Readers, quality_rows, readers_of
 from tidegate.runtime.sampling import SampledStream, sampled_streams
 from tidegate.runtime.shedding import SHEDDING, shedding_step_rows
 from tidegate.runtime.state import StateSize, StateStore
+from tidegate.runtime.step_size import rows_to_read
 from tidegate.runtime.threads import map_in_threads
 from tidegate.runtime.watermarks import NO_STREAMS
 from tidegate.time import BEGINNING
@@ -157,8 +158,8 @@ class EmbeddedRun(BackgroundRun):
         with self.engine.phases.measure("read"):
             tables = self.job.tables_to_read(self.tables)
             rows = self.rows_per_step
-            if self.job.limits != NO_LIMITS:
-                rows = self.job.limits.rows_per_step(rows)
+            if self.job.limits != NO_LIMITS or self.job.sheds:
+                rows = rows_to_read(self.job, rows, once=self.once)
             read = partial(StreamInput.read_next, rows=rows, growing=growing)
             # After a step with many rows, many more are probably waiting.
             parts = map_in_threads(read, list(self._inputs.values()), rows=self._rows_before)

@@ -49,6 +49,7 @@ from tidegate.runtime.spark.step_ranges import ROWS_PER_STEP, RangeQueue
 from tidegate.runtime.spark.task_output import ROWS_PER_BATCH
 from tidegate.runtime.spark.tasks import read_table
 from tidegate.runtime.state import StateSize, StateStore, add_sizes
+from tidegate.runtime.step_size import rows_to_read
 from tidegate.runtime.watermarks import advance_watermarks
 
 CLOCK_EVERY = 1.0
@@ -191,8 +192,9 @@ class SparkRun(BackgroundRun):
         """Return the intent of the next step; None if there is nothing to do and no step `is_due`."""
         for queue in self._queues.values():
             queue.list_ranges(growing=growing)
-        rows = self.job.limits.rows_per_step(self.settings.rows_per_step)
-        taken = {stream: queue.take(rows) for stream, queue in self._queues.items()}
+        usual = self.settings.rows_per_step
+        rows = rows_to_read(self.job, usual, once=self.settings.once)
+        taken = {stream: queue.take(rows, in_parts=rows < usual) for stream, queue in self._queues.items()}
         ranges = {stream: some for stream, some in taken.items() if some}
         tables = self.job.tables_to_read(self._last.tables if self._last else {})
         is_due = is_due or bool(ranges) or bool(tables)

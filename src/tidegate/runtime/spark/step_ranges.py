@@ -31,6 +31,8 @@ class RangeQueue:
         self._taken: list[tuple[SourceRange, SourceRange]] = []  # as taken, and as it waited
         self._bytes_per_row = float(_FIRST_BYTES_PER_ROW)
         self._ahead: list[SourceRange] = []
+        self._ended: set[str] = set()
+        """Files of columns that may have been cut after their last row: their rest is read as a whole."""
         self.listing_seconds = 0.0
         """How long the last listing took."""
 
@@ -55,25 +57,33 @@ class RangeQueue:
     def forget_listing(self) -> None:
         self._waiting = []
 
-    def take(self, rows: int) -> tuple[SourceRange, ...]:
-        """Return the next ranges, with about as many rows."""
+    def take(self, rows: int, *, in_parts: bool = False) -> tuple[SourceRange, ...]:
+        """Return the next ranges, with about as many rows.
+
+        With `in_parts`, row groups of files of columns are cut, too, although each of their parts reads all of it.
+        """
         limits = step_limits(self.source)
         rows = min(rows, limits.rows or rows)
         left = int(rows * self._bytes_per_row) if self.source.counts_bytes else rows
         self._taken = []
         while self._waiting and left > 0 and len(self._taken) != limits.ranges:
             waiting = self._next_waiting()
-            taken = self._cut(waiting, left)
+            taken = self._cut(waiting, left, in_parts=in_parts)
             self._taken.append((taken, waiting))
-            left -= _size_of(taken) if taken.end is not None else _size_of(taken) // _BYTES_PER_STORED_ROW
+            left -= _rows_of(taken) if taken.end is None else _size_of(taken)
         return tuple(taken for taken, _ in self._taken)
 
-    def _cut(self, waiting: SourceRange, size: int) -> SourceRange:
+    def _cut(self, waiting: SourceRange, size: int, *, in_parts: bool) -> SourceRange:
         """Return the beginning of a range that is larger than `size`."""
-        # Of files of columns, only whole row groups can be read.
-        if waiting.end is None or (waiting.mark is not None and not self.source.counts_bytes):
+        # Of files of columns, only whole row groups are read: their number of rows is not known here.
+        has_groups = waiting.mark is not None and not self.source.counts_bytes
+        is_short = waiting.part in self._ended or _rows_of(waiting) <= size
+        if has_groups and (is_short or not in_parts):
             return waiting
-        return replace(waiting, end=min(waiting.end, waiting.begin.offset + size))
+        if waiting.end is None and not has_groups:
+            return waiting
+        end = waiting.begin.offset + size
+        return replace(waiting, end=end if waiting.end is None else min(waiting.end, end))
 
     def _next_waiting(self) -> SourceRange:
         """Return the next range; one in a large file of columns is divided first."""
@@ -87,6 +97,9 @@ class RangeQueue:
         """Advance the position after the ranges of a step were read, which had some rows."""
         self.position = self.position.after(ends)
         reached = {each.range.part: each for each in ends}
+        cut = [taken for taken, waiting in self._taken if waiting.end is None and taken.end is not None]
+        if rows < sum(map(_size_of, cut)):
+            self._ended |= {each.part for each in cut}
         rest = [_rest_of(taken, waiting, reached.get(taken.part)) for taken, waiting in self._taken]
         bad = {each.range.part for each in ends if each.is_bad}
         self._waiting = [each for each in (*rest, *self._waiting) if each is not None and each.part not in bad]
@@ -108,6 +121,11 @@ def _rest_of(taken: SourceRange, waiting: SourceRange, end: RangeEnd | None) -> 
     if taken.end == waiting.end or end is None or end.reached <= taken.begin:
         return None
     return replace(waiting, begin=end.reached)
+
+
+def _rows_of(each: SourceRange) -> int:
+    """Return about how many rows a range has that counts rows."""
+    return _size_of(each) if each.end is not None else _size_of(each) // _BYTES_PER_STORED_ROW
 
 
 def _size_of(each: SourceRange) -> int:

@@ -261,10 +261,20 @@ EQUAL = "SELECT b.price FROM bid b WINDOW(RANGE 1 HOUR), sold s WINDOW(RANGE 1 H
 def test_shedding_where_nothing_can_be_shed_is_warned_about() -> None:
     (found,) = compiled(f"{EQUAL} {SHED}")
     assert found == (
-        "query_1 turns shedding on, but nothing can be shed: b, s: rows with equal b.item, s.item are found by hash"
+        "query_1 turns shedding on, but nothing can be shed: b, s: every pair with equal b.item, s.item is a result, "
+        "so no comparison promises more than another; all are made, by hash, and UTILITY BY would say which results "
+        "to prefer"
     )
     (found,) = compiled(f"SELECT price FROM bid {SHED}")
     assert found == "query_1 turns shedding on, but nothing can be shed: there is no join"
+
+
+@pytest.mark.parametrize("more", ["AND b.price > s.item", "UTILITY BY b.price"])
+def test_a_join_by_key_sheds_if_comparisons_can_be_told_apart(more: str) -> None:
+    assert compiled(f"{EQUAL} {more} {SHED}") == []
+    assert compiled(f"{EQUAL} {SHED.replace('= on', '= drop')}") == []
+    with pytest.raises(QueryError, match="COUNT above a join that sheds would be wrong"):
+        compiled(f"{EQUAL.replace('b.price', 'COUNT(*)', 1)} {more} {SHED}")
 
 
 def test_shedding_by_set_is_warned_about_if_no_query_can_shed() -> None:

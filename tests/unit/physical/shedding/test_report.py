@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tidegate.cli.output import Printer
 from tidegate.cli.watch import summary
 from tidegate.physical.common.control import ControlRecord, Directive
 from tidegate.runtime.running_query import RunningQuery
-from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA, shedding_of_runs, shedding_step_rows
+from tidegate.runtime.shedding import SHEDDING, SHEDDING_SCHEMA, percent, shedding_of_runs, shedding_step_rows
 from tidegate.session import Session
 
 ROWS = 400
@@ -70,11 +71,23 @@ def test_with_enough_time_everything_is_there(session):
 
 def test_the_end_of_a_run_and_whoever_asks_are_told(session):
     query = run(session, QUERY + SOME)
-    assert "query_1 has shed: " in summary(query.progress(), None)
-    heading, row = session.ask("SHOW SHEDDING").splitlines()
-    assert heading.split()[:3] == ["query", "join", "policy"]
-    assert row.startswith("query_1")
-    assert "% now" in row
+    last = query.shedding().to_pylist()[-1]
+    results, made = (percent(last[name]) for name in ("results_share", "compared_share"))
+    line = summary(query.progress(), None).splitlines()[-1]
+    assert line == f"query_1 found about {results} of all results, with {made} of all comparisons"
+    heading, row = (re.split(" {2,}", each.strip()) for each in session.ask("SHOW SHEDDING").splitlines())
+    shown = dict(zip(heading, row, strict=False))
+    assert list(shown)[:5] == ["query", "join", "policy", "results_found", "utility_found"]
+    assert f"about {results} in the last step, {results} since the start" in row
+    assert f"{made} in the last step, {made} since the start" in row
+    assert f"{made} of comparisons from step 1" in row
+    assert "2,000 comparisons" in row
+
+
+def test_explain_analyze_says_what_was_found_with_which_work(session):
+    shown = session.explain(QUERY + SOME, analyze=True).splitlines()[-1]
+    assert re.fullmatch(r"  query_1 found about [\d.]+ % of all results, with [\d.]+ % of all comparisons", shown)
+    assert "of all comparisons" not in session.explain(QUERY + ENOUGH, analyze=True)
 
 
 def test_files_have_it_beside_them_by_the_same_label(session, tmp_path):
@@ -103,7 +116,7 @@ def test_standard_error_is_told_of_steps_that_shed(session, capsys):
     printer.add(SHEDDING, run(session, QUERY + ENOUGH).shedding().to_batches()[0])
     written = capsys.readouterr()
     assert written.out == ""
-    assert written.err.count("step 1 of query_1 sheds: ") == 1
+    assert written.err.count("step 1 of query_1 found about ") == 1
 
 
 def test_the_command_line_runs_a_file_with_shedding(tmp_path):
@@ -115,8 +128,8 @@ def test_the_command_line_runs_a_file_with_shedding(tmp_path):
     (tmp_path / "q.sql").write_text(text)
     result = CliRunner().invoke(app, ["run", str(tmp_path / "q.sql"), "--runtime", "embedded", "--once"])
     assert result.exit_code == 0, result.output
-    assert "query_1 has shed" in result.stderr
-    assert "% in all" in result.stdout
+    assert "query_1 found about " in result.stderr
+    assert "% since the start" in result.stdout
 
 
 def test_records_of_operators_that_do_not_shed_say_nothing():

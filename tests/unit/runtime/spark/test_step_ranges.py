@@ -8,6 +8,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +75,26 @@ def test_what_is_listed_ahead_is_what_a_listing_after_the_step_finds(rounds, gro
         late.settle(*found)
         assert queue.position == late.position
         # Nothing changes before the next listing, so both must find the same.
+
+
+@pytest.mark.parametrize("rows", [1, 2500, 3000, 20_000])
+def test_a_file_of_columns_is_read_in_parts_if_steps_must_be_short(tmp_path, rows):
+    names = [f"{rows * n} text that takes some bytes" for n in range(rows)]
+    table = pa.table({"k": pa.array(range(rows), pa.int32()), "at": range(rows), "name": names})
+    pq.write_table(table, tmp_path / "s.parquet")
+    stream = bind(f"CREATE STREAM s (k INT, at BIGINT) FROM '{tmp_path}/*.parquet' TIMESTAMP BY at;").catalog.find("s")
+    assert isinstance(stream, SourceStream)
+    queue, counts = RangeQueue(open_source(stream), START), []
+    for _ in range(100):
+        queue.list_ranges(growing=False)
+        if not (ranges := queue.take(1000, in_parts=True)):
+            break
+        ends, count = read_ranges(queue.source, ranges)
+        queue.settle(ends, count)
+        counts.append(count)
+    assert (sum(counts), max(counts)) == (rows, min(rows, 1000))
+    assert queue.position.of_part("s.parquet").is_done
+    assert not queue.take(1000)
 
 
 class SlowQueue(RangeQueue):

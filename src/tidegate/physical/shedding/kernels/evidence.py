@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -73,6 +73,21 @@ class Tally:
             late,
         )
 
+    def with_finer_lags(self) -> Tally:
+        """Return the counts by lags of half the width, as far as they can be known.
+
+        Of the pairs of a lag, about a quarter each have the finer lags below and above its middle.
+        """
+        return self._map_lags(_split_lags)
+
+    def with_coarser_lags(self) -> Tally:
+        """Return the counts by lags of twice the width; the pairs of an odd lag belong to either of its neighbours."""
+        return self._map_lags(_merge_lags)
+
+    def _map_lags(self, change: Callable[[Floats], Floats]) -> Tally:
+        matches, units, utility, made = map(change, (self.matches, self.units, self.utility, self.made))
+        return Tally(matches, units, utility, made, change(self.recent.T).T)
+
     def columns(self) -> dict[str, Columns]:
         """Return the counts in two parts: by lag, and by lag, stream and kind."""
         matches, made = self.recent
@@ -131,6 +146,40 @@ def smooth_counts(counts: Floats, compared: Floats, most: float) -> Floats:
     total[1:] += part[:-1] * counts[:-1]
     total[:-1] += part[1:] * counts[1:]
     return total
+
+
+def _split_lags(counts: Floats) -> Floats:
+    """Return counts by lags of half the width; the first and last lag count all that are farther apart.
+
+    Examples
+    --------
+    >>> _split_lags(np.array([0.0, 0.0, 4.0, 8.0, 0.0])).tolist()
+    [0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 2.0]
+    """
+    many = len(counts)
+    finer = np.zeros((2 * many + 1, *counts.shape[1:]))
+    finer[1:-1:2] += 0.5 * counts
+    finer[:-2:2] += 0.25 * counts
+    finer[2::2] += 0.25 * counts
+    finer[2] += finer[:2].sum(axis=0)
+    finer[-3] += finer[-2:].sum(axis=0)
+    return finer[2:-2]
+
+
+def _merge_lags(counts: Floats) -> Floats:
+    """Return counts by lags of twice the width.
+
+    Examples
+    --------
+    >>> _merge_lags(np.array([0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 2.0])).tolist()
+    [0.0, 0.5, 4.0, 6.5, 1.0]
+    """
+    even, odd = counts[1::2], 0.5 * counts[::2]
+    coarser = np.zeros((len(odd) + 1, *counts.shape[1:]))
+    coarser[1:-1] += even
+    coarser[:-1] += odd
+    coarser[1:] += odd
+    return coarser
 
 
 def find_changed_lags(late: Floats, early: Floats) -> npt.NDArray[np.bool_]:

@@ -61,7 +61,12 @@ class Anything:
     """All pairs. A predicate of the caller decides."""
 
 
-Condition: TypeAlias = Equal | Near | Overlap | Subset | Superset | Jaccard | InnerProduct | Anything
+@dataclass(frozen=True, slots=True)
+class SameKey:
+    """All pairs with the same key: only these are compared. A predicate of the caller decides."""
+
+
+Condition: TypeAlias = Equal | Near | Overlap | Subset | Superset | Jaccard | InnerProduct | Anything | SameKey
 
 
 class RequiredOverlap(NamedTuple):

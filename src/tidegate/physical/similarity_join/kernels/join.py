@@ -13,8 +13,8 @@ from tidegate.physical.common.arrays import Columns, Floats, Ints, Mask
 from tidegate.physical.shedding.kernels.budget import best_first, divide_budget
 from tidegate.physical.shedding.kernels.evidence import Estimate, Tally, estimate
 from tidegate.physical.shedding.kernels.random_choice import choose_rows, key_of, round_randomly
-from tidegate.physical.similarity_join.kernels.conditions import Anything
-from tidegate.physical.similarity_join.kernels.matching import Predicate, blocks, find_matches
+from tidegate.physical.similarity_join.kernels.conditions import SameKey
+from tidegate.physical.similarity_join.kernels.matching import Finder, Predicate, blocks, find_matches
 from tidegate.physical.similarity_join.kernels.model import SimilarityJoinSettings, SimilarityStepResult
 from tidegate.physical.similarity_join.kernels.pairs import MatchedPairs
 from tidegate.physical.similarity_join.kernels.slots import Slot, SlotArrivals, merge_slots, split_into_slots
@@ -68,28 +68,29 @@ class SheddingJoin:
         *,
         own: Own | None = None,
         predicate: Predicate | None = None,
+        finder: Finder | None = None,
         tally: Tally | None = None,
-        stop: Callable[[], bool] | None = None,
-        limit: int | None = None,
+        stop: Callable[[int], bool] | None = None,
     ) -> tuple[SheddingJoin, SimilarityStepResult]:
         """Process new elements of both streams, and compare as much as the budget of units allows.
 
         Without a budget, or if it is enough, all pairs are compared. `predicate` checks the pairs that match. If
         several buckets get all new elements, `own` are those that this bucket keeps. Kept elements are compared with
         all new ones of the other stream, and new elements with the new ones of the right stream that this bucket keeps.
+        `finder` finds the pairs that the predicate has to check, if it knows more of them than the condition says.
         `tally` replaces the join's own counts if these are collected from several buckets. The best comparisons come
-        first. Before each call of a kernel, `stop` or the `limit` of calls can end the step.
+        first. Before each call of a kernel, `stop` can end the step; it gets the number of calls so far.
         """
         settings, work = self.settings, self.needed_comparisons(arrivals, own=own, tally=tally)
         lag = np.array([cell.lag for cell in work.cells], np.int64)
         value = self._cell_values(work.cells, work.estimate)
-        explore = settings.explore_at_first if self.batch < settings.reach else settings.explore
+        explore = settings.explore_at_first if self.batch < settings.first_batches else settings.explore
         planned = divide_budget(value, work.volume * work.cost, lag, np.inf if budget is None else budget, explore)
         made = dict(zip(work.cells, planned.total.tolist(), strict=True))
         rank = {work.cells[cell]: place for place, cell in enumerate(best_first(value, lag).tolist())}
-        run = _ComparisonRun(settings, self.batch, predicate)
+        run = _ComparisonRun(settings, self.batch, predicate, finder)
         for task in sorted(work.tasks, key=lambda each: (rank[each.cell], each.name)):
-            if (limit is not None and run.calls >= limit) or (stop is not None and stop()):
+            if stop is not None and stop(run.calls):
                 break
             run.perform(task, made[task.cell])
         after = (tally or self.tally).with_newer(run.tally)
@@ -106,7 +107,7 @@ class SheddingJoin:
         if own is not None:
             left, right = (each.take(np.flatnonzero(mask)) for each, mask in zip(arrivals, own, strict=True))
             kept = (split_into_slots(left, width), split_into_slots(right, width))
-        tasks = tasks_of(new, self.slots, kept[1], reach)
+        tasks = tasks_of(new, self.slots, kept[1], reach, keyed=isinstance(self.settings.condition, SameKey))
         cells, volume = volume_by_cell(tasks)
         known = self._estimate(tally or self.tally, kept)
         cost = known.cost[np.array([cell.lag for cell in cells], np.int64) + reach]
@@ -168,8 +169,10 @@ class SheddingJoin:
 class _ComparisonRun:
     """Comparisons of one step, task by task."""
 
-    def __init__(self, settings: SimilarityJoinSettings, batch: int, predicate: Predicate | None) -> None:
-        self.settings, self.batch, self.predicate = settings, batch, predicate
+    def __init__(
+        self, settings: SimilarityJoinSettings, batch: int, predicate: Predicate | None, finder: Finder | None
+    ) -> None:
+        self.settings, self.batch, self.predicate, self.finder = settings, batch, predicate, finder
         self.tally = Tally.empty(settings.reach, settings.kinds)
         self.made: dict[Cell, int] = {}
         self.found: list[tuple[Ints, ...]] = []
@@ -184,16 +187,16 @@ class _ComparisonRun:
         if not len(rows):
             return
         self.calls += 1
-        if isinstance(self.settings.condition, Anything):
-            for block in blocks(rows, len(task.stored)):
-                self._compare(task, block)
-        else:
-            self._compare(task, rows)
+        finder = self.finder or self._find_matches
+        for block in blocks(self.settings.condition, task.probing, rows, task.stored):
+            self._note_matches(task, finder(task.probing, block, task.stored, flipped=task.cell.stream == 1))
 
-    def _compare(self, task: Task, rows: Ints) -> None:
-        flipped = task.cell.stream == 1
+    def _find_matches(self, probing: Slot, rows: Ints, stored: Slot, *, flipped: bool) -> MatchedPairs:
         condition, method, lookup = self.settings.condition, self.settings.method, self.settings.lookup
-        found = find_matches(condition, method, task.probing, rows, task.stored, flipped=flipped, lookup=lookup)
+        return find_matches(condition, method, probing, rows, stored, flipped=flipped, lookup=lookup)
+
+    def _note_matches(self, task: Task, found: MatchedPairs) -> None:
+        flipped = task.cell.stream == 1
         one, other = (task.stored, task.probing) if flipped else (task.probing, task.stored)
         left, right = found.pairs[:, 1 if flipped else 0], found.pairs[:, 0 if flipped else 1]
         if self.predicate is not None and len(left):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tidegate.physical.common.arrays import Ints, Mask, Words
 from tidegate.physical.common.kernels.hashing import read_only
-from tidegate.physical.similarity_join.kernels import indexed, nested
+from tidegate.physical.similarity_join.kernels import indexed, keyed, nested
 from tidegate.physical.similarity_join.kernels.conditions import (
     Anything,
     Condition,
@@ -19,6 +19,7 @@ from tidegate.physical.similarity_join.kernels.conditions import (
     Near,
     RequiredOverlap,
     RequiredProduct,
+    SameKey,
     needs_common_items,
     required_overlap,
 )
@@ -29,6 +30,13 @@ from tidegate.physical.similarity_join.kernels.values import Numbers
 
 Predicate = Callable[[Ints, Ints], Mask]
 """Function that returns which pairs of rows, of the left and of the right stream, match."""
+
+
+class Finder(Protocol):
+    """Function that returns the pairs of some elements and stored ones that a predicate has to check."""
+
+    def __call__(self, probing: Slot, rows: Ints, stored: Slot, *, flipped: bool) -> MatchedPairs: ...
+
 
 BLOCK = 1 << 16
 """Approximate number of pairs in a call of a predicate."""
@@ -61,6 +69,8 @@ def find_matches(
         case Anything():
             compared = count_pairs(times[0], rows, times[1])
             return MatchedPairs(all_pairs(rows, *times), compared, compared)
+        case SameKey():
+            return keyed.match_keys(probing, rows, stored)
         case Equal() if isinstance(probing.values, Numbers):
             return _match_equal(method, probing, rows, stored, lookup)
         case Near(distance):
@@ -78,11 +88,18 @@ def find_matches(
     return MatchedPairs(*indexed.by_prefixes(rows, *signed, stored.prefix_lists(need), need, lookup))
 
 
-def blocks(rows: Ints, partners: int) -> Iterator[Ints]:
+def blocks(condition: Condition, probing: Slot, rows: Ints, stored: Slot) -> Iterator[Ints]:
     """Yield rows in blocks, each with about as many pairs as a predicate checks in one call."""
-    length = max(1, BLOCK // max(1, partners))
-    for first in range(0, len(rows), length):
-        yield rows[first : first + length]
+    match condition:
+        case Anything():
+            length = max(1, BLOCK // len(stored))
+            for first in range(0, len(rows), length):
+                yield rows[first : first + length]
+        case SameKey():
+            numbers = np.cumsum(keyed.count_partners(probing, rows, stored)) // BLOCK
+            yield from np.split(rows, np.flatnonzero(np.diff(numbers)) + 1)
+        case _:
+            yield rows
 
 
 def _as_matched_pairs(found: tuple[Ints, int]) -> MatchedPairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -60,10 +60,24 @@ class SimilarityJoinSettings:
     decay: float = _LEARNING.decay
     prior: float = _LEARNING.prior
     pool: float = _LEARNING.pool
+    halvings: int = 0
+    """How often the width was halved."""
 
     @property
     def kinds(self) -> int:
         return 1 if self.utilities is None else self.utilities.kinds
+
+    @property
+    def first_batches(self) -> int:
+        """Return the number of batches in which more is explored."""
+        return ((self.reach - 1) >> self.halvings) + 1
+
+    def with_halvings(self, halvings: int) -> SimilarityJoinSettings:
+        """Return the settings of slots whose original width is halved so often."""
+        more = halvings - self.halvings
+        width = self.width >> more if more > 0 else self.width << -more
+        reach = ((self.reach - 1) << more if more > 0 else (self.reach - 1) >> -more) + 1
+        return replace(self, width=width, reach=reach, halvings=halvings)
 
 
 def share_of(found: float, missed: float) -> float:

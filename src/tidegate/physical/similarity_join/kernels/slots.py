@@ -12,6 +12,7 @@ from tidegate.physical.common.arrays import Columns, Floats, Ints, Words
 from tidegate.physical.common.kernels.compiled import compiled
 from tidegate.physical.common.kernels.hashing import read_only
 from tidegate.physical.similarity_join.kernels.conditions import RequiredOverlap, least_common
+from tidegate.physical.similarity_join.kernels.key_lists import KeyLists, list_keys
 from tidegate.physical.similarity_join.kernels.slot_columns import (
     ItemLists,
     SlotBits,
@@ -131,6 +132,11 @@ class Slot:
         if isinstance(self.values, Sets):
             return read_only(np.unique(self.values.items))
         return read_only(number_codes(self.values))
+
+    @cached_property
+    def key_lists(self) -> KeyLists:
+        """Return the elements by key; the numbers are codes of keys."""
+        return list_keys(self.codes)
 
     @cached_property
     def bits(self) -> Words:

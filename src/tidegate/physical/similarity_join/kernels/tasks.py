@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidegate.physical.common.arrays import Floats, Ints
+from tidegate.physical.similarity_join.kernels.keyed import count_partners
 from tidegate.physical.similarity_join.kernels.pairs import count_pairs
 from tidegate.physical.similarity_join.kernels.slots import Slot
 
@@ -55,8 +56,10 @@ class SlotPair(NamedTuple):
     """True if the stored elements are new as well."""
 
 
-def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, reach: int) -> list[Task]:
-    """Return all tasks of a batch. Every pair is in exactly one task.
+def tasks_of(
+    new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, reach: int, *, keyed: bool = False
+) -> list[Task]:
+    """Return all tasks of a batch. Every pair is in exactly one task; if `keyed`, every pair with the same key.
 
     `own` are the new elements of the right stream that this bucket compares with new ones of the left stream.
     """
@@ -65,10 +68,10 @@ def tasks_of(new: tuple[Slots, Slots], old: tuple[Slots, Slots], own: Slots, rea
         stream, number, probing, other, stored, fresh = meeting
         lag = number - other if stream == 0 else other - number
         for kind, rows in probing.rows_by_kind.items():
-            pairs = _count_overlapping(probing, rows, stored)
+            some, pairs = (_with_partners if keyed else _overlapping)(probing, rows, stored)
             if pairs:
                 cell = Cell(max(-reach, min(reach, lag)), stream, kind)
-                tasks.append(Task(cell, probing, rows, stored, pairs, (stream, number, other, kind, int(fresh))))
+                tasks.append(Task(cell, probing, some, stored, pairs, (stream, number, other, kind, int(fresh))))
     return tasks
 
 
@@ -121,12 +124,21 @@ class _SlotsInTime:
         return self.slots[low : bisect_left(self.first, probing.extent[3])]
 
 
-def _count_overlapping(probing: Slot, rows: Ints, stored: Slot) -> int:
-    """Count the pairs that may be valid together. Usually these are all or none, as the extents show."""
+def _overlapping(probing: Slot, rows: Ints, stored: Slot) -> tuple[Ints, int]:
+    """Return the rows, and the number of pairs that may be valid together.
+
+    Usually these are all or none, as the extents show.
+    """
     first, last, first_end, last_end = probing.extent
     other_first, other_last, other_first_end, other_last_end = stored.extent
     if other_first >= last_end or other_last_end <= first:
-        return 0
+        return rows, 0
     if other_last < first_end and other_first_end > last:
-        return len(rows) * len(stored)
-    return count_pairs(probing.times, rows, stored.times)
+        return rows, len(rows) * len(stored)
+    return rows, count_pairs(probing.times, rows, stored.times)
+
+
+def _with_partners(probing: Slot, rows: Ints, stored: Slot) -> tuple[Ints, int]:
+    """Return the rows with partners of the same key, and the number of pairs that may be valid together."""
+    counts = count_partners(probing, rows, stored)
+    return rows[counts > 0], int(counts.sum())
