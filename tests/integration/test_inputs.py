@@ -237,19 +237,26 @@ def test_a_table_that_is_also_a_result_is_read_once(session: Session, tmp_path: 
     running.stop()
 
 
+def replace_lines(path: Path, *rows: Mapping[str, object]) -> None:
+    """Put a file in place as a whole: a file that is being written may be read before it has any rows."""
+    lines(path.with_name(".new"), *rows).replace(path)
+
+
 CHANGES = """
 SELECT 'new' AS what, id, name FROM ISTREAM(item) UNION ALL SELECT 'gone' AS what, id, name FROM DSTREAM(item)
+UNION ALL SELECT 'bid' AS what, item AS id, 'none' AS name FROM bid WHERE item = 0
 """
+"""On Spark a query needs a stream, too."""
 
 
 def test_a_table_that_changes_gains_and_loses_rows(session: Session, tmp_path: Path) -> None:
-    text = f"CREATE TABLE item (id INT, name STRING) FROM '{tmp_path}/item';" + CHANGES
-    lines(tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "stool"})
+    text = table_and_stream(tmp_path) + CHANGES
+    replace_lines(tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "stool"})
     place = str(tmp_path / "checkpoint")
     first, began = session.sql(text, checkpoint=place), time.time_ns() // 1000
     assert first is not None
     _wait_for(first, lambda: first.progress().steps > 0)
-    lines(
+    replace_lines(
         tmp_path / "item" / "a.jsonl", {"id": 1, "name": "lamp"}, {"id": 2, "name": "chair"}, {"id": 1, "name": "lamp"}
     )
     _wait_for(first, lambda: len(_rows(first)) == 3)
@@ -260,7 +267,7 @@ def test_a_table_that_changes_gains_and_loses_rows(session: Session, tmp_path: P
     [at] = {start for start, *_ in found}
     assert began <= at <= time.time_ns() // 1000
     # What changes while nothing runs is found by the next run, once.
-    lines(tmp_path / "item" / "a.jsonl", {"id": 2, "name": "chair"}, {"id": 3, "name": "table"})
+    replace_lines(tmp_path / "item" / "a.jsonl", {"id": 2, "name": "chair"}, {"id": 3, "name": "table"})
     second = session.sql(CHANGES, checkpoint=place)
     assert second is not None
     _wait_for(second, lambda: len(_rows(second)) == 3)
