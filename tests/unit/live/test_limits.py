@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tidegate.errors import QueryError
 from tidegate.live.feeds import ResultFeed
 from tidegate.live.session import LiveSession
+from tidegate.runtime.resources import manager
 
 SECOND = 1_000_000
 BEGIN = 1_767_225_600 * SECOND
@@ -24,6 +26,12 @@ JOIN = f"SELECT l.v AS x, r.v AS y FROM a {WINDOW} l, a {WINDOW} r WHERE l.k = r
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "a").mkdir()
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the manager take its time: on a busy machine it would not decide after each of many short steps."""
+    monkeypatch.setattr(manager, "BUSY_AT_FIRST", inf)
 
 
 @pytest.fixture

@@ -310,7 +310,7 @@ def test_show_shedding_has_the_queries_so_far_and_those_that_run():
     assert isinstance(command, ShowShedding)
     assert [query.name for query in command.queries] == ["query_1", "query_2", "far"]
     assert answer(command) == snapshot("""\
-query    join  policy  compared  results  utility  dropped  budget  history  rate
+query    join  policy  results_found  utility_found  comparisons_made  rows_dropped  budget  history  rate
 query_1        on
 far            drop\
 """)
@@ -324,9 +324,9 @@ def test_show_shedding_says_what_runs_know():
         SheddingSummary("other", "a, b", "drop", "50 % now", "about 25 %", "30 %", "17", "", ""),
     ]
     assert answer(command, (), shed) == snapshot("""\
-query    join  policy  compared  results     utility  dropped  budget   history          rate
-query_1  p, o  on      5 % now   about 28 %           0        100,000  5 % from step 3
-other    a, b  drop    50 % now  about 25 %  30 %     17
+query    join  policy  results_found  utility_found  comparisons_made  rows_dropped  budget   history          rate
+query_1  p, o  on      5 % now        about 28 %                       0             100,000  5 % from step 3
+other    a, b  drop    50 % now       about 25 %     30 %              17
 far            on\
 """)
     assert all(len(row) == len(COLUMNS) for row in shedding_rows(command.queries, shed))
