@@ -100,6 +100,7 @@ def test_every_row_that_fails_is_a_dead_letter():
 
 
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:warning.W202")  # joins without windows keep cold rows for ever
 @pytest.mark.parametrize("buckets", [1, 4])
 def test_spark_gives_the_expected_rows(spark, buckets, tmp_path):
     """All cases as one Spark job; each source comes in parts, so that there are several micro-batches."""
