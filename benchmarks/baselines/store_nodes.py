@@ -44,7 +44,7 @@ class Store(NamedTuple):
 
     @classmethod
     def empty(cls, tuples: int) -> Self:
-        """Return a store with room for so many tuples."""
+        """Return an empty store with room for a number of tuples."""
         return cls(
             np.zeros((tuples + 1, FIELDS), np.int64),
             np.zeros(tuples + 1, np.float64),

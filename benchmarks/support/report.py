@@ -44,7 +44,7 @@ def say(text: str) -> None:
 def main(
     measure: Callable[[bool], Report], description: str, *, measure_paper: Callable[[], Report] | None = None
 ) -> None:
-    """Run a benchmark as a command: `measure` is told whether the run is to be quick.
+    """Run a benchmark as a command; the argument of `measure` says whether the run is quick.
 
     `measure_paper` measures at the scale of a paper, for hours.
     """

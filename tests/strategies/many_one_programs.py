@@ -202,7 +202,7 @@ def world_of(
 ) -> World:
     """A connected graph over two to so many streams; a stream may be read at several places.
 
-    So many rows are there once more, at another time: then keys do not hold. A share of the windows is unbounded.
+    A number of rows are repeated at another time, so keys do not hold. A share of the windows is unbounded.
     """
     words = random.random() < 0.3
     names = [f"{prefix}{name}" for name in NAMES[: min(random.choice([2, 2, 3, 3, 4]), most)]]

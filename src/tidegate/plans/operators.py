@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, Literal, Self, TypeVar, get_args
@@ -40,19 +41,19 @@ JoinKind = Literal["inner", "left", "right", "full", "cross"]
 _COALESCE = "COALESCE TIME "
 
 
-class PlanOperators:
+class PlanOperators(ABC):
     """The operators of a plan. Each method returns another plan and leaves this one as it is."""
 
     __slots__ = ()
     query: Clauses
 
+    @abstractmethod
     def continue_with(self, query: Clauses) -> Self:
         """Return a plan with another query."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refuse_other(self, other: object) -> None:
         """Raise an error if another plan cannot be combined with this one."""
-        raise NotImplementedError
 
     # ---- rows and columns
 
